@@ -1,15 +1,16 @@
 #include "tuner/compile/compile_pool.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "db/bad_record.h"
 #include "src/core/error.h"
+#include "src/core/processors.h"
 #include "src/core/write_file.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_log.h"
@@ -20,9 +21,7 @@ namespace {
 constexpr int kMaxDeathsInARow = 12;  // workers that die before saying "ready": the machine cannot run them
 
 std::size_t worker_count(const WorkerSettings& settings) {
-    if (settings.compile_workers > 0) return static_cast<std::size_t>(settings.compile_workers);
-    const unsigned cores = std::thread::hardware_concurrency();
-    return cores > 1 ? cores - 1 : 1;
+    return static_cast<std::size_t>(settings.compile_workers > 0 ? settings.compile_workers : usable_compilers(1));
 }
 
 // What was tried, for people to read. Returns what could not be written and why; empty if all was.
@@ -43,6 +42,16 @@ std::string keep_files(const std::string& folder, const jit::Rendered& rendered,
     return keep(".cubin", {reinterpret_cast<const char*>(cubin.data()), cubin.size()});
 }
 
+std::chrono::microseconds as_duration(double seconds) {
+    return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+}
+
+// Whether this command runs under a memory limit that makes a sound compiler fail (`ulimit -v`).
+bool has_little_address_space() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_max != RLIM_INFINITY && limit.rlim_max < (rlim_t{4} << 30);
+}
+
 std::string seconds_text(double seconds) {
     std::ostringstream text;
     text << seconds << " s";
@@ -61,7 +70,9 @@ CompileOutcome from_cache(jit::Compiled found) {
 }  // namespace
 
 CompilePool::CompilePool(Options options)
-    : options_(std::move(options)), cache_(options_.cache_folder), capacity_(worker_count(options_.workers)) {}
+    : options_(std::move(options)), cache_(options_.cache_folder), capacity_(worker_count(options_.workers)) {
+    cache_.clean();
+}
 
 // A folder that cannot be written costs the files, not the tune; it is said once.
 void CompilePool::keep(const Job& job, const CompileOutcome& outcome) {
@@ -127,17 +138,32 @@ void CompilePool::add_to(std::vector<pollfd>& fds) const {
 
 void CompilePool::serve() {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const std::size_t before = slots_.size();
         Slot& slot = *slots_[i];
         slot.process->flush();
         if (!take_messages(slot)) {
             bury(slot, "the compiler process sent a message that makes no sense");
         } else if (slot.process->closed()) {
             bury(slot, "the compiler process " + slot.process->how_it_ended());
+        } else if (!paused_ && !slot.identity.empty() && has_used_its_time(slot)) {
+            bury(slot, "compiling took more than " + seconds_text(options_.workers.compile_cpu_s) + " of processor time",
+                 End::too_long);
         } else if (!paused_ && !slot.identity.empty() && Clock::now() > slot.deadline) {
-            bury(slot, "compiling took longer than " + seconds_text(options_.workers.compile_timeout_s));
+            bury(slot,
+                 "compiling did not end in " + seconds_text(options_.workers.compile_guard_s) +
+                     ", and used less than its processor time: the machine is at a standstill",
+                 End::at_a_standstill);
         }
+        if (slots_.size() < before) --i;  // it could not be replaced
     }
     dispatch();
+}
+
+bool CompilePool::has_used_its_time(Slot& slot) {
+    if (Clock::now() < slot.look_at) return false;
+    const double left_s = options_.workers.compile_cpu_s - (slot.process->cpu_seconds() - slot.cpu_before_s);
+    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // no earlier can it be used up
+    return left_s <= 0;
 }
 
 bool CompilePool::take_messages(Slot& slot) {
@@ -154,7 +180,8 @@ bool CompilePool::take_messages(Slot& slot) {
 std::optional<Clock::time_point> CompilePool::next_deadline() const {
     std::optional<Clock::time_point> first;
     for (const auto& slot : slots_) {
-        if (!slot->identity.empty() && (!first || slot->deadline < *first)) first = slot->deadline;
+        const Clock::time_point next = std::min(slot->deadline, slot->look_at);
+        if (!slot->identity.empty() && (!first || next < *first)) first = next;
     }
     return paused_ ? std::nullopt : first;
 }
@@ -172,13 +199,14 @@ void CompilePool::resume() {
     for (auto& slot : slots_) {
         slot->process->resume();
         slot->deadline += Clock::now() - paused_at_;
+        slot->look_at += Clock::now() - paused_at_;
     }
     dispatch();
 }
 
 std::optional<std::string> CompilePool::nvrtc_version() {
     if (!nvrtc_.empty()) return nvrtc_;
-    if (slots_.empty()) start_worker();
+    if (slots_.empty()) (void)start_worker();
     return std::nullopt;
 }
 
@@ -198,10 +226,24 @@ std::vector<std::string> CompilePool::worker_arguments() const {
     return arguments;
 }
 
-void CompilePool::start_worker() {
+// False: the system refuses another process, and those that run have to do. Throws Error{system} where none runs.
+bool CompilePool::start_worker() {
     auto slot = std::make_unique<Slot>();
-    slot->process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
+    try {
+        slot->process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
+    } catch (const Error& error) {
+        if (slots_.empty() || error.code() != ErrorCode::system) throw;
+        capacity_ = slots_.size();
+        warn(std::to_string(capacity_) + (capacity_ == 1 ? " compiler runs" : " compilers run") +
+             " at once and no more: " + error.what());
+        return false;
+    }
     slots_.push_back(std::move(slot));
+    return true;
+}
+
+void CompilePool::warn(const std::string& text) {
+    if (options_.warn) options_.warn(text);
 }
 
 // A worker may be given its first job before it has said "ready": the pipe holds it.
@@ -211,8 +253,7 @@ void CompilePool::dispatch() {
         auto idle = std::find_if(slots_.begin(), slots_.end(),
                                  [](const auto& slot) { return slot->identity.empty() && !slot->process->closed(); });
         if (idle == slots_.end()) {
-            if (slots_.size() >= capacity_) return;
-            start_worker();
+            if (slots_.size() >= capacity_ || !start_worker()) return;
             idle = slots_.end() - 1;
         }
         const std::string identity = waiting_.front();
@@ -222,14 +263,16 @@ void CompilePool::dispatch() {
 }
 
 void CompilePool::give(Slot& slot, const std::string& identity) {
-    const double limit_s = options_.workers.compile_timeout_s;
+    const double limit_s = options_.workers.compile_cpu_s;
     slot.identity = identity;
     slot.since = Clock::now();
-    slot.deadline = slot.since + std::chrono::microseconds(static_cast<std::int64_t>(limit_s * 1e6));
+    slot.deadline = slot.since + as_duration(options_.workers.compile_guard_s);
+    slot.look_at = slot.since + as_duration(limit_s);
+    slot.cpu_before_s = slot.process->cpu_seconds();
     Message message;
     message.body = {{"do", "compile"},
                     {"rendered", wire::write(jobs_.at(identity).job.rendered)},
-                    {"cpu_seconds", static_cast<int>(limit_s) + 1}};
+                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // by the kernel, should we be unable to look
     slot.process->send(message);
 }
 
@@ -238,6 +281,8 @@ void CompilePool::handle(Slot& slot, const Message& message) {
     const std::string event = message.body.value("event", "");
     if (event == "fatal") throw Error(ErrorCode::no_compiler, message.body.value("message", "a compile worker could not start"));
     if (event == "ready") {
+        if (const std::string other = other_build(options_.workers, message.body.value("build", "")); !other.empty())
+            throw Error(ErrorCode::system, other);
         nvrtc_ = message.body.value("nvrtc", "");
         slot.ready = true;
         deaths_in_a_row_ = 0;
@@ -246,12 +291,13 @@ void CompilePool::handle(Slot& slot, const Message& message) {
     if (slot.identity.empty() || message.body.value("identity", "") != slot.identity) return;
     CompileOutcome outcome;
     outcome.failure = message.body.value("failure", "");
+    outcome.by_circumstance = message.body.value("by_circumstance", false);
     outcome.rejected = message.body.value("rejected", "");
     outcome.log = message.body.value("log", "");
     if (message.body.contains("report")) {
         jit::Compiled compiled{message.body.at("symbol").get<std::string>(), slot.identity, message.payload,
                                wire::read_report(message.body.at("report"))};
-        cache_.put(compiled);
+        keep_in_cache(compiled);
         outcome.report = compiled.report;
         outcome.compiled = std::make_shared<const jit::Compiled>(std::move(compiled));
         ++compiled_;
@@ -269,20 +315,52 @@ std::string CompilePool::source_of(const Slot& slot) {
     return "compile worker " + std::to_string(slot.process->pid());
 }
 
-void CompilePool::bury(Slot& slot, const std::string& reason) {
+void CompilePool::keep_in_cache(const jit::Compiled& compiled) {
+    if (cache_.put(compiled) || cache_is_full_ || options_.cache_folder.empty()) return;
+    cache_is_full_ = true;
+    const std::string why = cache_.why_not_usable();
+    warn("a compiled kernel is not kept and will be compiled again: " +
+         (why.empty() ? "the cubin cache " + cache_.folder() + " did not take it" : why));
+}
+
+// Ends the worker, starts another one in its place and says what became of its job. Where no other can be started, the slot goes.
+void CompilePool::bury(Slot& slot, const std::string& reason, End end) {
     log_to(options_.workers.log, LogLevel::warn, source_of(slot), [&] { return reason; });
+    const bool by_others = slot.process->was_ended_by_others();
     slot.process->kill();
     slot.process->reap(std::chrono::seconds(2));
+    const bool used_its_time = slot.process->cpu_seconds() - slot.cpu_before_s >= options_.workers.compile_cpu_s;
     if (!slot.ready && ++deaths_in_a_row_ > kMaxDeathsInARow) {
-        throw Error(ErrorCode::internal, "compile workers end before they have begun: " + reason);
+        throw Error(ErrorCode::system, "compile workers end before they have begun: " + reason);
     }
     const std::string identity = std::exchange(slot.identity, "");
     // Closing the books before the callback: it may submit, and that may look at the slots.
-    slot.process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
-    slot.ready = false;
+    try {
+        slot.process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
+        slot.ready = false;
+    } catch (const Error& error) {
+        if (slots_.size() == 1 || error.code() != ErrorCode::system) throw;
+        std::erase_if(slots_, [&](const auto& one) { return one.get() == &slot; });
+        capacity_ = slots_.size();
+        warn(std::to_string(capacity_) + (capacity_ == 1 ? " compiler runs" : " compilers run") +
+             " at once and no more: " + error.what());
+    }
     if (identity.empty()) return;
+    // The kernel's own limit may be first.
+    give_up(identity, reason, end == End::died && by_others && used_its_time ? End::too_long : end, by_others);
+}
+
+// A compiler may die of what the machine does, so it is tried again before anything is said of the candidate.
+void CompilePool::give_up(const std::string& identity, const std::string& reason, End end, bool by_others) {
+    const auto pending = jobs_.find(identity);
+    if (pending == jobs_.end()) return;
+    if (end == End::died && ++pending->second.deaths < 2) {
+        line_up(identity, pending->second.job.urgency);
+        return;
+    }
     CompileOutcome outcome;
-    outcome.failure = reason;
+    outcome.failure = end == End::died ? reason + ", twice" : reason;
+    outcome.by_circumstance = end == End::at_a_standstill || (end == End::died && (by_others || has_little_address_space()));
     finish(identity, outcome);
 }
 

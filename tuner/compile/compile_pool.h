@@ -21,19 +21,24 @@ namespace autotune::tuner {
 struct CompileOutcome {
     std::shared_ptr<const jit::Compiled> compiled;
     CompileReport report;
-    std::string failure;   // one sentence; empty if compiled
-    std::string rejected;  // the compiler's report disqualifies it
+    std::string failure;           // one sentence; empty if compiled
+    bool by_circumstance = false;  // the machine's doing (Trial::by_circumstance)
+    std::string rejected;          // the compiler's report disqualifies it
     std::string log;
 };
 
 // Compiles in worker processes, most urgent first, each instance once. Finished instances go through the cubin cache. Driven by
-// the coordinator's poll loop; callbacks run inside submit() (cached) or serve().
+// the coordinator's poll loop; callbacks run inside submit() (cached) or serve(). A compile may use so much processor time and no
+// more; how long it waits for a processor is no matter, but for a limit that only a machine at a standstill reaches. A compiler
+// that dies is given the instance once more, in a new process. Where the system refuses a process, fewer run.
 class CompilePool {
   public:
     struct Options {
         WorkerSettings workers;
-        std::string cache_folder;                        // empty: nothing is kept on disk
-        std::function<void(const std::string&)> warn{};  // hears what cannot be kept for people
+        std::string cache_folder;  // empty: nothing is kept on disk
+        // Hears, once each, what cannot be kept for people, that fewer compilers run than were to, and that the disk cache keeps
+        // nothing.
+        std::function<void(const std::string&)> warn{};
     };
     using Callback = std::function<void(const CompileOutcome&)>;
     struct Job {
@@ -74,15 +79,23 @@ class CompilePool {
     struct Pending {
         Job job;
         std::vector<Waiter> waiters;
+        int deaths = 0;  // of compilers that had it in hand
     };
     struct Slot {
         std::unique_ptr<WorkerProcess> process;
         bool ready = false;
         std::string identity;  // of the job in hand; empty: idle
         Clock::time_point since, deadline;
+        Clock::time_point look_at;  // when its processor time is to be read again
+        double cpu_before_s = 0;    // what it had used when it got the job
     };
+    // How an instance's compiler came to an end.
+    enum class End { too_long, at_a_standstill, died };
     std::size_t running() const;
-    void start_worker();
+    bool start_worker();
+    bool has_used_its_time(Slot& slot);
+    void warn(const std::string& text);
+    void keep_in_cache(const jit::Compiled& compiled);
     void dispatch();
     void line_up(const std::string& identity, int urgency);
     void hurry(const std::string& identity, int urgency);
@@ -90,7 +103,8 @@ class CompilePool {
     void give(Slot& slot, const std::string& identity);
     void handle(Slot& slot, const Message& message);
     void end_job(Slot& slot, CompileOutcome outcome);
-    void bury(Slot& slot, const std::string& reason);
+    void bury(Slot& slot, const std::string& reason, End end = End::died);
+    void give_up(const std::string& identity, const std::string& reason, End end, bool by_others);
     static std::string source_of(const Slot& slot);
     void finish(const std::string& identity, const CompileOutcome& outcome);
     void keep(const Job& job, const CompileOutcome& outcome);
@@ -108,6 +122,7 @@ class CompilePool {
     Clock::time_point paused_at_;
     int compiled_ = 0;
     int deaths_in_a_row_ = 0;
+    bool cache_is_full_ = false;  // and that was told
     double busy_seconds_ = 0;
 };
 

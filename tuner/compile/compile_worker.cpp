@@ -1,8 +1,11 @@
 #include "tuner/compile/compile_worker.h"
 
+#include <new>
+
 #include "src/core/error.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
+#include "tuner/worker/build_id.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_channel.h"
 #include "tuner/worker/worker_log.h"
@@ -16,7 +19,13 @@ Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job, LogSink* log) {
     const jit::Rendered rendered = wire::read_rendered(job.body.at("rendered"));
     allow_cpu_seconds(job.body.at("cpu_seconds").get<int>());
     // No cache here: this process may not write files. The coordinator keeps what comes back.
-    const jit::CompileResult result = jit::compile(nvrtc, jit::CubinCache(""), rendered);
+    jit::CompileResult result;
+    try {
+        result = jit::compile(nvrtc, jit::CubinCache(""), rendered);
+    } catch (const std::bad_alloc&) {
+        result.failure = "the compiler found no memory: out of memory";
+        result.by_circumstance = true;
+    }
     log_to(log, LogLevel::debug, "", [&] {
         return rendered.symbol + (result.compiled ? ": " + std::to_string(result.compiled->cubin.size()) + " bytes of cubin"
                                                   : ": " + result.failure + result.rejected);
@@ -26,6 +35,7 @@ Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job, LogSink* log) {
                   {"identity", rendered.identity},
                   {"log", result.log.substr(0, kMaxLogBytes)},
                   {"failure", result.failure.substr(0, kMaxLogBytes)},
+                  {"by_circumstance", result.by_circumstance},
                   {"rejected", result.rejected}};
     if (result.compiled) {
         reply.body["symbol"] = result.compiled->symbol;
@@ -50,7 +60,7 @@ int run_compile_worker(const CompileWorkerArguments& arguments) {
         channel.send({{{"event", "fatal"}, {"message", error.what()}}, {}});
         return 1;
     }
-    channel.send({{{"event", "ready"}, {"nvrtc", nvrtc->version()}}, {}});
+    channel.send({{{"event", "ready"}, {"nvrtc", nvrtc->version()}, {"build", build_id()}}, {}});
     log_to(log.sink(), LogLevel::debug, "", [&] { return "NVRTC " + nvrtc->version() + ", " + nvrtc->path(); });
     while (const auto job = channel.receive()) {
         const std::string what = job->body.value("do", "");

@@ -62,7 +62,7 @@ std::optional<EarlierRuns::Known> EarlierRuns::known(std::size_t point, const To
     const auto found = trials_.find(point);
     if (found == trials_.end() || retimed_.contains(point)) return std::nullopt;
     const db::StoredTrial& stored = found->second;
-    if (stored.nvrtc != today.nvrtc) return std::nullopt;
+    if (stored.nvrtc != today.nvrtc || !is_about_candidate(stored.trial.status, stored.trial.detail)) return std::nullopt;
     const bool failed = stored.trial.status != TrialStatus::ok;
     if (!failed && (today.retune || stored.method != today.method)) return std::nullopt;
     return Known{stored.trial.timing ? std::optional(stored.trial.timing->median_us) : std::nullopt};

@@ -36,8 +36,8 @@ class EarlierRuns {
     struct Known {
         std::optional<double> time_us;  // nullopt: it failed
     };
-    // What a point counts as without being tried. nullopt: it is to be tried. Failures count, unless another compiler made them;
-    // so do times of today's method, except those of the fastest, which are measured anew.
+    // What a point counts as without being tried. nullopt: it is to be tried. Failures of the candidate count, unless another
+    // compiler made them; so do times of today's method, except those of the fastest, which are measured anew.
     std::optional<Known> known(std::size_t point, const Today& today) const;
 
     const std::map<std::size_t, db::StoredTrial>& trials() const { return trials_; }

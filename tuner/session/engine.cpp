@@ -31,9 +31,10 @@ Engine::PrivateFolder::~PrivateFolder() {
 std::string Engine::PrivateFolder::or_named(const std::string& named) {
     if (!named.empty()) return named;
     if (path_.empty()) {
-        std::string made = (std::filesystem::temp_directory_path() / "autotune-XXXXXX").string();
-        check(::mkdtemp(made.data()) != nullptr, "cannot make a temporary folder " + made);
-        path_ = made;
+        std::error_code failed;
+        const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
+        std::string made = (failed ? "/tmp" : parent.string()) + "/autotune-XXXXXX";
+        if (::mkdtemp(made.data()) != nullptr) path_ = made;
     }
     return path_;
 }
@@ -43,10 +44,7 @@ Engine::Engine(TuneServices& services)
       state_folder_(private_folder_.or_named(services.workers.lock_folder)),
       pool_({.workers = services.workers,
              .cache_folder = private_folder_.or_named(services.workers.cache_folder),
-             .warn =
-                 [&services](const std::string& text) {
-                     if (services.observer != nullptr) services.observer->on_warning(text);
-                 }}),
+             .warn = [this](const std::string& text) { warn(text); }}),
       gpu_worker_(services.workers, services.catalogue.definitions()),
       nvrtc_(services.provenance.nvrtc) {}
 
@@ -86,16 +84,29 @@ const std::string& Engine::nvrtc_version() {
 }
 
 void Engine::acquire_gpu() {
-    if (lock_) return;
+    if (lock_ || goes_without_lock_ || state_folder_.empty()) return;
     bool warned = false;
-    while (!(lock_ = GpuLock::try_take(state_folder_, services_.device_uuid))) {
-        if (!warned && services_.observer != nullptr) {
-            services_.observer->on_warning("another tuner is timing on this GPU (" +
-                                           GpuLock::holder(state_folder_, services_.device_uuid) + "); waiting for it to finish");
+    while (true) {
+        GpuLock::Attempt attempt = GpuLock::try_take(state_folder_, services_.device_uuid);
+        lock_ = std::move(attempt.lock);
+        if (lock_) return;
+        if (!attempt.failure.empty()) {
+            goes_without_lock_ = true;
+            warn("the lock of this GPU cannot be taken: " + attempt.failure +
+                 ". The run goes on without it: do not time anything else on this GPU meanwhile, or name another folder in "
+                 "XDG_STATE_HOME");
+            return;
         }
+        if (!warned)
+            warn("another tuner is timing on this GPU (" + GpuLock::holder(state_folder_, services_.device_uuid) +
+                 "); waiting for it to finish");
         warned = true;
         pump(kLongestWait);
     }
+}
+
+void Engine::warn(const std::string& text) {
+    if (services_.observer != nullptr) services_.observer->on_warning(text);
 }
 
 }  // namespace autotune::tuner

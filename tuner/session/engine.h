@@ -24,7 +24,7 @@ class Engine {
     CompilePool& pool() { return pool_; }
     GpuWorkerClient& gpu_worker() { return gpu_worker_; }
     TuneServices& services() { return services_; }
-    // GPU locks and journals.
+    // GPU locks and journals; empty: there is no such folder.
     const std::string& state_folder() const { return state_folder_; }
 
     // Waits until something happens, at most so long, and serves it. Throws Interrupted if the user asked to stop.
@@ -39,6 +39,7 @@ class Engine {
     // What this run renders for.
     jit::Target target() { return {services_.device.arch(), nvrtc_version()}; }
     // Takes the GPU's lock, waiting for another tuner to let it go; warns the observer once. Held until release_gpu() or the end.
+    // Where nobody can take it (no folder, a file system without locks) the run goes on without, with one warning.
     void acquire_gpu();
     void release_gpu() { lock_.reset(); }
     bool stopping() const { return services_.stop != nullptr && services_.stop->load(); }
@@ -50,7 +51,9 @@ class Engine {
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
   private:
-    // For what the services name no folder for: one for this run alone.
+    void warn(const std::string& text);
+
+    // For what the services name no folder for: one for this run alone; empty where none can be made.
     class PrivateFolder {
       public:
         ~PrivateFolder();
@@ -64,6 +67,7 @@ class Engine {
     PrivateFolder private_folder_;
     std::string state_folder_;
     std::optional<GpuLock> lock_;  // outlives the workers
+    bool goes_without_lock_ = false;
     CompilePool pool_;
     GpuWorkerClient gpu_worker_;
     std::string nvrtc_;

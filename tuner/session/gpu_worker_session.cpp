@@ -43,6 +43,13 @@ Message with_code(Json body, const Instance& instance) {
     return {std::move(body), instance->cubin};
 }
 
+Error gpu_in_use(const Json& reply) {
+    const std::string use = reply.value("use", "");
+    return {ErrorCode::gpu_in_use,
+            "the GPU is in use: " + reply.value("error", "") + (use.empty() ? "" : "; " + use) +
+                "; wait until other processes have freed memory, end them, or choose another GPU with --device"};
+}
+
 }  // namespace
 
 int GpuWorkerHost::ensure_healthy() {
@@ -52,6 +59,7 @@ int GpuWorkerHost::ensure_healthy() {
         const GpuWorkerReply reply = engine_.ask(with_code({{"do", "harness"}}, harness_), StageLimits{});
         if (reply.kind != GpuWorkerReply::Kind::answered) continue;
         if (reply.body.contains("error")) {
+            if (reply.body.value("status", "") == to_string(TrialStatus::out_of_memory)) throw gpu_in_use(reply.body);
             throw Error(ErrorCode::gpu_unhealthy, "the known-good kernel does not run: " + reply.body.value("error", ""));
         }
         if (!reply.body.value("healthy", false)) {
@@ -118,8 +126,15 @@ void GpuWorkerSession::ensure() {
         const GpuWorkerReply reply = host_.ask(request, limits());
         if (reply.kind != GpuWorkerReply::Kind::answered) continue;
         if (reply.body.contains("error")) {
-            throw Error(ErrorCode::driver,
-                        "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", ""));
+            const bool memory =
+                reply.body.value("status", "") == to_string(TrialStatus::out_of_memory) && reply.body.value("in_use", false);
+            const std::string use = reply.body.value("use", "");
+            throw Error(memory ? ErrorCode::gpu_memory : ErrorCode::driver,
+                        "the problem " + problem_.shape() + " cannot be set up on the device: " + reply.body.value("error", "") +
+                            (use.empty() ? "" : "; " + use) +
+                            (memory ? "; wait until other processes have freed memory, end them, or choose another GPU with "
+                                      "--device"
+                                    : ""));
         }
         known_ = static_cast<Reference>(reply.body.value("reference", 0));
         generation_ = generation;
@@ -133,6 +148,7 @@ RunOutcome GpuWorkerSession::outcome_of(const GpuWorkerReply& reply) {
     if (reply.kind != GpuWorkerReply::Kind::answered) {
         outcome.status = reply.kind == GpuWorkerReply::Kind::timed_out ? TrialStatus::timed_out : TrialStatus::crashed;
         outcome.detail = reply.detail;
+        outcome.by_circumstance = reply.by_circumstance;
         return outcome;
     }
     host_.note_success();

@@ -49,6 +49,7 @@ struct RunOutcome {
     std::vector<std::vector<double>> steps_us;  // samples of the steps that were taken
     double opening_s = 0;                       // the worker's time until the steps
     bool verified = false;
+    bool by_circumstance = false;  // Trial's
     bool ok() const { return status == TrialStatus::ok; }
     // The worker died of it: worth a second look in a fresh one.
     bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }

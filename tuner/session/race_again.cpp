@@ -47,7 +47,7 @@ class RaceAgain {
     MeasuringMethod method() const { return MeasuringMethod::of(stored_.provenance.method); }
     bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
-    void drop(const Candidate& candidate, TrialStatus status, const std::string& detail);
+    void drop(const Candidate& candidate, TrialStatus status, const std::string& detail, bool by_circumstance = false);
 
     const Problem& problem_;
     const db::Winner& stored_;
@@ -59,7 +59,11 @@ class RaceAgain {
     RaceAgainResult result_;
 };
 
-void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail) {
+// A stored winner that a busy machine kept from running is not beaten: no other may take its place.
+void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail, bool by_circumstance) {
+    if (candidate == stored_.candidate && (by_circumstance || !is_about_candidate(status, detail)))
+        throw Error(ErrorCode::driver, "the stored winner could not be run, which says nothing about it: " + detail +
+                                           "; it stays, verify it again when the machine is less busy");
     Trial& out = result_.out.emplace_back();
     out.candidate = candidate;
     out.status = status;
@@ -128,7 +132,7 @@ bool RaceAgain::is_settled(GpuWorkerSession& session, std::vector<Contestant>& f
     const bool decided = race.run();
     for (std::size_t i = 0; i < field.size(); ++i) {
         const RunOutcome& outcome = race.outcomes()[i];
-        if (!outcome.ok()) drop(*race.contestants()[i].candidate, outcome.status, outcome.detail);
+        if (!outcome.ok()) drop(*race.contestants()[i].candidate, outcome.status, outcome.detail, outcome.by_circumstance);
     }
     if (!decided) return true;
     const Verdict verdict = race.verdict(options_.sustained_seconds);
@@ -139,7 +143,7 @@ bool RaceAgain::is_settled(GpuWorkerSession& session, std::vector<Contestant>& f
         result_.winner = winner_from(race, verdict);
         return true;
     }
-    drop(winner, outcome.status, outcome.detail);
+    drop(winner, outcome.status, outcome.detail, outcome.by_circumstance);
     std::erase_if(field, [&](const Contestant& one) {
         return std::any_of(result_.out.begin(), result_.out.end(),
                            [&](const Trial& trial) { return trial.candidate == *one.candidate; });

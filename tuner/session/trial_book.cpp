@@ -22,11 +22,12 @@ std::optional<double> TrialBook::add(std::size_t point, Trial trial) {
     return time_us;
 }
 
-const Trial& TrialBook::charge(std::size_t point, TrialStatus status, const std::string& detail) {
+const Trial& TrialBook::charge(std::size_t point, TrialStatus status, const std::string& detail, bool by_circumstance) {
     Trial trial = trials_.at(point);
     trial.status = status;
     trial.timing.reset();
     trial.detail = detail;
+    trial.by_circumstance = by_circumstance;
     add(point, std::move(trial));
     if (best_point_ == point) {
         const std::vector<std::size_t> left = rungs_.finalists();

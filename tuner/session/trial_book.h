@@ -24,7 +24,7 @@ class TrialBook {
     std::optional<double> add(std::size_t point, Trial trial);
     // What was right and timed turned out to be wrong, or to kill: counted as one more trial, a failed one, and never the best
     // again. Returns it as it stands now. REQUIRES: add(point) before.
-    const Trial& charge(std::size_t point, TrialStatus status, const std::string& detail);
+    const Trial& charge(std::size_t point, TrialStatus status, const std::string& detail, bool by_circumstance = false);
 
     int tried() const { return tried_; }
     int failed() const { return failed_; }

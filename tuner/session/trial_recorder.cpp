@@ -25,8 +25,9 @@ std::vector<db::StoredTrial> TrialRecorder::recover(Journal& journal) {
         }
         if (!left.finished) {
             stored.trial.status = TrialStatus::crashed;
-            stored.trial.detail = "the tuner ended twice while it was running";
+            stored.trial.detail = "the machine went down twice while it was running";
         }
+        if (!is_about_candidate(stored.trial.status, stored.trial.detail)) continue;  // of an older build
         if (services_.store != nullptr) services_.store->record(left.problem, services_.device.identity, stored);
         if (is_ours) ours.push_back(std::move(stored));
     }
@@ -50,6 +51,10 @@ void TrialRecorder::survived(const Candidate& candidate) {
 }
 
 void TrialRecorder::finished(const Trial& trial) {
+    if (trial.by_circumstance || !is_about_candidate(trial.status, trial.detail)) {
+        survived(trial.candidate);
+        return;
+    }
     const JournalEntry entry = entry_of(trial);
     if (journal_ != nullptr) journal_->finished(entry);
     if (services_.store != nullptr) {

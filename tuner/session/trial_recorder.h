@@ -24,13 +24,14 @@ class TrialRecorder {
     TrialRecorder(const TuneServices& services, Context context);
 
     // A journal that is open now, and what a killed run left in it: what was measured but not stored goes to the store, and what
-    // is of this problem is returned. A candidate that was running when a run ended is under suspicion: its next end is its
-    // second. REQUIRES: the journal outlives it.
+    // is of this problem is returned. A candidate that was running when the machine went down is under suspicion: its next end is
+    // its second. REQUIRES: the journal outlives it.
     std::vector<db::StoredTrial> recover(Journal& journal);
     // It is about to be launched. Without a journal nobody is told.
     void started(const Candidate& candidate);
     // It ended its worker, and we are still there.
     void survived(const Candidate& candidate);
+    // Kept, unless the machine did it and not the candidate.
     void finished(const Trial& trial);
     // Writes what is buffered, at most every 250 ms unless it is to be `now`, and empties the journal then.
     void flush(bool now);
@@ -41,7 +42,7 @@ class TrialRecorder {
     const TuneServices& services_;
     Context context_;
     Journal* journal_ = nullptr;
-    std::set<Candidate> suspects_;  // running when an earlier run was ended
+    std::set<Candidate> suspects_;  // running when the machine went down
     Clock::time_point flushed_at_;
 };
 

@@ -31,6 +31,7 @@ Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
     if (!outcome.failure.empty()) {
         trial.status = TrialStatus::compile_failed;
         trial.detail = outcome.failure;
+        trial.by_circumstance = outcome.by_circumstance;
     } else if (!outcome.rejected.empty()) {
         trial.status = TrialStatus::rejected;
         trial.detail = outcome.rejected;
@@ -174,6 +175,7 @@ void TuneRun::try_one(const Ready& ready) {
         }
         trial.status = outcome.status;
         trial.detail = outcome.detail;
+        trial.by_circumstance = outcome.by_circumstance;
         trial.max_error = outcome.max_error;
         trial.accumulation_error = outcome.accumulation_error;
         if (outcome.ok()) {
@@ -220,7 +222,7 @@ void TuneRun::note(std::size_t point, Trial trial) {
 
 void TuneRun::charge(std::size_t point, const RunOutcome& outcome) {
     if (open_ == point) open_.reset();
-    tell(book_.charge(point, outcome.status, outcome.detail), std::nullopt, point);
+    tell(book_.charge(point, outcome.status, outcome.detail, outcome.by_circumstance), std::nullopt, point);
 }
 
 // Whoever is to know of a trial.

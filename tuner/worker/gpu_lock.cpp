@@ -2,16 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cctype>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
 
-#include "src/core/error.h"
+#include "src/core/private_folder.h"
 
 namespace autotune::tuner {
 namespace {
@@ -28,26 +25,24 @@ std::string file_stem(const std::string& name) {
     return stem.empty() ? "unnamed" : stem;
 }
 
-void make_private_folder(const std::string& folder) {
-    const std::filesystem::path path(folder);
-    std::error_code failed;
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), failed);
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-        throw Error(ErrorCode::internal, "cannot make the folder " + folder + ": " + std::strerror(errno));
-    }
-}
-
-std::optional<GpuLock> GpuLock::try_take(const std::string& folder, const std::string& uuid) {
-    make_private_folder(folder);
+// Only EWOULDBLOCK says that somebody holds it: NFS and Lustre answer ENOLCK, ENOSYS or EOPNOTSUPP where they have no locks.
+GpuLock::Attempt GpuLock::try_take(const std::string& folder, const std::string& uuid) {
+    std::string failed_at;
+    if (const int code = make_private_folders(folder, &failed_at); code != 0)
+        return {std::nullopt, "the folder " + failed_at + " cannot be made: " + errno_text(code)};
     const std::string path = path_of(folder, uuid);
-    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (fd.get() < 0) throw Error(ErrorCode::internal, "cannot open the GPU lock " + path + ": " + std::strerror(errno));
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+    if (!fd.open()) return {std::nullopt, path + " cannot be opened: " + errno_text(errno)};
+    int result = 0;
+    do result = ::flock(fd.get(), LOCK_EX | LOCK_NB);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno == EWOULDBLOCK) return {std::nullopt, ""};
+    if (result != 0) return {std::nullopt, path + " cannot be locked: " + errno_text(errno)};
     const std::string pid = std::to_string(::getpid()) + "\n";
     if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0) {
         // Only the message to a second tuner suffers.
     }
-    return GpuLock(std::move(fd));
+    return {GpuLock(std::move(fd)), ""};
 }
 
 std::string GpuLock::holder(const std::string& folder, const std::string& uuid) {

@@ -11,12 +11,14 @@
 #include "src/core/error.h"
 #include "src/core/measuring_method.h"
 #include "src/core/statistics.h"
+#include "src/gpu/driver.h"
 #include "src/gpu/nvml.h"
 #include "tuner/measure/energy_meter.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
 #include "tuner/verify/repeatability.h"
 #include "tuner/verify/verifier.h"
+#include "tuner/worker/build_id.h"
 #include "tuner/worker/wire.h"
 #include "tuner/worker/worker_channel.h"
 #include "tuner/worker/worker_log.h"
@@ -27,7 +29,7 @@ namespace {
 
 // A kernel's timing that voids its context ends the process after telling why.
 [[noreturn]] void leave_after_sticky(WorkerChannel& channel, const gpu::DriverError& error) {
-    channel.send({{{"event", "sticky"}, {"detail", error.what()}}, {}});
+    channel.send({{{"event", "sticky"}, {"detail", error.what()}, {"is_candidates", gpu::is_the_kernels(error.code())}}, {}});
     ::_exit(3);  // destructors would call into a dead context
 }
 
@@ -327,6 +329,18 @@ Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     }
 }
 
+// Who uses the card and how much is free, in words; empty where NVML does not tell.
+std::string card_use(const std::string& uuid) {
+    const auto nvml = gpu::Nvml::load();
+    return nvml == nullptr ? "" : nvml->usage_text(uuid, ::getpid());
+}
+
+std::string in_use_text(const gpu::DriverError& error, const std::string& uuid) {
+    const std::string use = card_use(uuid);
+    return "the GPU is in use: " + std::string(error.what()) + (use.empty() ? "" : "; " + use) + "; " +
+           gpu::in_use_advice(error.code());
+}
+
 // A request and its answer in one line: "open slot 3: wrong_result, 0.021 s".
 std::string told(const Message& request, const Json& reply) {
     std::ostringstream text;
@@ -342,17 +356,22 @@ std::string told(const Message& request, const Json& reply) {
 int run_gpu_worker(const GpuWorkerArguments& arguments) {
     WorkerChannel channel;
     WorkerLog log(channel, arguments.log_level);
+    std::string uuid;
     try {
         auto driver = gpu::Driver::load();
+        uuid = driver->uuid(arguments.device);
         gpu::Context context(driver, arguments.device);
         gpu::Stream stream(driver);
         const Device device = driver->device(arguments.device);
+        // A context of our own takes less than a fifth of any card.
+        const bool others_hold_memory =
+            static_cast<double>(context.free_bytes()) < 0.8 * device.identity.memory_gib * 1024.0 * 1024.0 * 1024.0;
         Catalogue catalogue =
             arguments.templates_folder.empty() ? Catalogue::embedded() : Catalogue::from_directory(arguments.templates_folder);
         GpuWorker worker(channel, {driver, std::move(context), std::move(stream), device, arguments.library_folders},
                          std::move(catalogue));
-        worker.set_uuid(driver->uuid(arguments.device));
-        channel.send({{{"event", "ready"}}, {}});
+        worker.set_uuid(uuid);
+        channel.send({{{"event", "ready"}, {"build", build_id()}}, {}});
         log_to(log.sink(), LogLevel::debug, "", [&] { return "has a context on " + device.identity.name; });
         while (const auto request = channel.receive()) {
             if (request->body.at("do") == "define") {  // nobody waits for an answer
@@ -361,6 +380,10 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
             }
             const auto begun = Clock::now();
             Json reply = answer(worker, channel, *request);
+            if (reply.value("status", "") == to_string(TrialStatus::out_of_memory)) {
+                reply["use"] = card_use(uuid);
+                reply["in_use"] = others_hold_memory;
+            }
             reply["seconds"] = seconds_since(begun);
             log_to(log.sink(), LogLevel::trace, "", [&] { return told(*request, reply); });
             channel.send({std::move(reply), {}});
@@ -368,9 +391,19 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
         ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
     } catch (const UnknownRequest& error) {
         channel.send({{{"event", "fatal"}, {"code", "internal"}, {"message", error.what()}}, {}});
+    } catch (const gpu::DriverError& error) {
+        const bool in_use = gpu::is_in_use(error.code()) || error.severity() == gpu::Severity::out_of_memory;
+        channel.send({{{"event", "fatal"},
+                       {"code", in_use ? "gpu_in_use" : "gpu_unhealthy"},
+                       {"message", in_use ? in_use_text(error, uuid) : std::string(error.what())}},
+                      {}});
     } catch (const Error& error) {
-        const char* code = error.code() == ErrorCode::no_gpu ? "no_gpu" : "gpu_unhealthy";
+        const char* code = error.code() == ErrorCode::no_gpu       ? "no_gpu"
+                           : error.code() == ErrorCode::gpu_in_use ? "gpu_in_use"
+                                                                   : "gpu_unhealthy";
         channel.send({{{"event", "fatal"}, {"code", code}, {"message", error.what()}}, {}});
+    } catch (const std::bad_alloc&) {
+        channel.send({{{"event", "fatal"}, {"code", "system"}, {"message", "the GPU worker finds no host memory"}}, {}});
     }
     return 1;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "src/core/error.h"
@@ -20,6 +21,18 @@ double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "verify") return limits.verify_s;
     if (stage == "reference") return limits.reference_s;
     return limits.time_s;
+}
+
+std::chrono::microseconds as_duration(double seconds) {
+    return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+}
+
+// Of a worker that cannot start. A driver that is gone for a later worker was there for the first.
+ErrorCode code_of(const std::string& word, int generation) {
+    if (word == "internal") return ErrorCode::internal;
+    if (word == "gpu_in_use") return ErrorCode::gpu_in_use;
+    if (word == "system") return ErrorCode::system;
+    return word == "no_gpu" && generation == 1 ? ErrorCode::no_gpu : ErrorCode::gpu_unhealthy;
 }
 
 std::string limit_text(double seconds) {
@@ -102,16 +115,20 @@ void GpuWorkerClient::serve() {
     }
     if (process_->closed()) {
         const std::string how = process_->how_it_ended();
+        const bool by_others = process_->was_ended_by_others();
         note(LogLevel::warn, how + " during " + stage_);
         put_down();
+        if (!ready_ && by_others)
+            throw Error(ErrorCode::system,
+                        "the GPU worker " + how + " before it had a GPU context; signal 9 often means that host memory ran out");
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU worker " + how + " before it had a GPU context");
-        finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, "the GPU worker " + how + " during " + stage_});
-    } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline) {
+        finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, "the GPU worker " + how + " during " + stage_, by_others});
+    } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline && !grant_waiting()) {
         const std::string limit = limit_text(limit_of(limits_, stage_));
         note(LogLevel::warn, "ended: stage " + stage_ + " took longer than " + limit);
         put_down();
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU gave no context in " + limit);
-        finish({GpuWorkerReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit});
+        finish({GpuWorkerReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit, true});
     }
 }
 
@@ -125,23 +142,32 @@ void GpuWorkerClient::handle(const Message& message) {
     if (take_log(message, settings_.log, source())) return;
     const std::string event = message.body.value("event", "");
     if (event == "ready") {
+        if (const std::string other = other_build(settings_, message.body.value("build", "")); !other.empty()) {
+            put_down();
+            throw Error(ErrorCode::system, other);
+        }
         ready_ = true;
         hello_ = message.body;
         deadline_.reset();
         if (busy_) enter_stage("time", -1);
     } else if (event == "fatal") {
         note(LogLevel::error, message.body.value("message", ""));
-        const bool absent = message.body.value("code", "") == "no_gpu" && generation_ == 1;
         const std::string why = message.body.value("message", "the GPU worker could not start");
+        const ErrorCode code = code_of(message.body.value("code", ""), generation_);
         put_down();
-        const bool ours = message.body.value("code", "") == "internal";
-        throw Error(absent ? ErrorCode::no_gpu : ours ? ErrorCode::internal : ErrorCode::gpu_unhealthy, why);
+        throw Error(code, why);
     } else if (event == "stage") {
         enter_stage(message.body.value("stage", ""), message.body.value("slot", -1));
     } else if (event == "sticky") {
         note(LogLevel::warn, "lost its context during " + stage_ + ": " + message.body.value("detail", ""));
         put_down();
-        finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, message.body.value("detail", "") + " during " + stage_});
+        const bool is_candidates = message.body.value("is_candidates", true);
+        finish({GpuWorkerReply::Kind::crashed,
+                {},
+                stage_,
+                slot_,
+                message.body.value("detail", "") + " during " + stage_,
+                !is_candidates});
     } else if (event == "reply") {
         busy_seconds_ += message.body.value("seconds", 0.0);
         finish({GpuWorkerReply::Kind::answered, message.body, stage_, slot_, ""});
@@ -151,7 +177,21 @@ void GpuWorkerClient::handle(const Message& message) {
 void GpuWorkerClient::enter_stage(const std::string& stage, int slot) {
     stage_ = stage;
     slot_ = slot;
-    deadline_ = Clock::now() + std::chrono::microseconds(static_cast<std::int64_t>(limit_of(limits_, stage) * 1e6));
+    deadline_ = Clock::now() + as_duration(limit_of(limits_, stage));
+    waited_before_s_ = process_->waited_for_processor_s();
+    granted_s_ = 0;
+}
+
+// Extends the limit that has passed by what the worker has waited for a processor since the stage began: a busy machine is not
+// the candidate's doing. Whether anything was left to grant.
+bool GpuWorkerClient::grant_waiting() {
+    constexpr double kLeast_s = 0.05, kMost = 20;  // times the limit
+    const double waited_s = process_->waited_for_processor_s() - waited_before_s_;
+    const double more_s = std::min(waited_s, kMost * limit_of(limits_, stage_)) - granted_s_;
+    if (more_s < kLeast_s) return false;
+    granted_s_ += more_s;
+    deadline_ = *deadline_ + as_duration(more_s);
+    return true;
 }
 
 void GpuWorkerClient::finish(GpuWorkerReply reply) {

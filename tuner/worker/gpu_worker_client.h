@@ -32,11 +32,14 @@ struct GpuWorkerReply {
     std::string stage;   // where it died
     int slot = -1;       // whose stage it was; -1: nobody's
     std::string detail;  // one sentence
+    // The machine did it, not the candidate: a limit in wall time, a process that others ended, a card or a driver that fails.
+    bool by_circumstance = false;
 };
 
 // The coordinator's end of the GPU worker: at most one process, one request at a time. A worker that passes a stage's limit,
-// dies or reports a sticky error is killed; the next request starts another one. Throws Error{gpu_unhealthy} if a killed worker
-// does not go away in 5 s, Error{no_gpu} or Error{gpu_unhealthy} if a new one cannot get a context.
+// dies or reports a sticky error is killed; the next request starts another one. Limits do not count the time in which others had
+// the processors. Throws Error{gpu_unhealthy} if a killed worker does not go away in 5 s, Error{no_gpu}, Error{gpu_in_use} or
+// Error{gpu_unhealthy} if a new one cannot get a context.
 class GpuWorkerClient {
   public:
     // Every process is told of `families` before anything else.
@@ -68,6 +71,7 @@ class GpuWorkerClient {
   private:
     void handle(const Message& message);
     void enter_stage(const std::string& stage, int slot);
+    bool grant_waiting();
     void finish(GpuWorkerReply reply);
     void put_down();
     std::string source() const;
@@ -80,6 +84,8 @@ class GpuWorkerClient {
     std::string stage_;
     int slot_ = -1;
     std::optional<Clock::time_point> deadline_;
+    double waited_before_s_ = 0;  // for a processor, when the stage began
+    double granted_s_ = 0;        // of that, what the stage's limit was extended by
     bool busy_ = false;
     bool ready_ = false;
     std::optional<GpuWorkerReply> reply_;

@@ -13,7 +13,15 @@
 
 namespace autotune::tuner {
 
-Journal::Journal(const std::string& folder, const std::string& uuid) {
+std::string Journal::boot_id() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    file >> id;
+    return id;
+}
+
+Journal::Journal(const std::string& folder, const std::string& uuid, std::string boot) : boot_(std::move(boot)) {
+    if (folder.empty()) return;
     const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
     read(path);
     // Not blocking: a pipe in its place is no reason to wait.
@@ -39,7 +47,7 @@ void Journal::read(const std::string& path) {
                 place = std::move(entry);
             } else if (what == "survived") {
                 place.begun = 0;
-            } else {
+            } else if (json.value("boot", "") != boot_) {
                 ++place.begun;
             }
         } catch (const std::exception&) {
@@ -51,13 +59,14 @@ void Journal::read(const std::string& path) {
 void Journal::append(const char* what, const JournalEntry& entry) {
     if (fd_.get() < 0) return;
     const Json json{{"what", what},
+                    {"boot", boot_},
                     {"problem", wire::write(entry.problem)},
                     {"template", entry.template_identity},
                     {"nvrtc", entry.nvrtc},
                     {"method", entry.method},
                     {"trial", wire::write(entry.trial)}};
     const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (::write(fd_.get(), line.data(), line.size()) < 0) fd_.close();  // a full disk: the store will say so
+    if (::write(fd_.get(), line.data(), line.size()) < 0) (void)fd_.close();  // a full disk: the store will say so
 }
 
 void Journal::started(const JournalEntry& entry) {

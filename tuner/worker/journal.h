@@ -17,7 +17,7 @@ struct JournalEntry {
     std::string nvrtc;
     std::string method;  // of its times
     Trial trial;         // of an entry that was only begun: the candidate alone
-    int begun = 0;       // how often it was begun without an end
+    int begun = 0;       // how often it was begun without an end before the machine went down
     bool finished = false;
 };
 
@@ -26,9 +26,10 @@ struct JournalEntry {
 // last.
 class Journal {
   public:
-    // Opens it and reads what an earlier run left. Damaged lines are skipped. A file that cannot be opened is a journal that
-    // keeps nothing. REQUIRES: the GPU's lock is held.
-    Journal(const std::string& folder, const std::string& uuid);
+    // Opens it and reads what an earlier run left. Damaged lines are skipped. A file that cannot be opened, and an empty
+    // `folder`, is a journal that keeps nothing. `boot`: which start of the machine this is; what was begun since then was ended
+    // by a person, a batch system or a lack of memory, never by the candidate. REQUIRES: the GPU's lock is held.
+    Journal(const std::string& folder, const std::string& uuid, std::string boot = boot_id());
 
     const std::vector<JournalEntry>& left_over() const { return left_over_; }
     void started(const JournalEntry& entry);
@@ -38,11 +39,15 @@ class Journal {
     // Everything is in the store: forget it.
     void clear();
 
+    // The kernel's id of this start of the machine; empty where it does not tell.
+    static std::string boot_id();
+
   private:
     void append(const char* what, const JournalEntry& entry);
     void read(const std::string& path);
 
     FileDescriptor fd_;
+    std::string boot_;
     std::vector<JournalEntry> left_over_;
 };
 

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <thread>
 
@@ -19,21 +22,41 @@ extern char** environ;
 namespace autotune::tuner {
 namespace {
 
+// In the child, before it becomes another program, this names the file that the command runs from, even where another file has
+// taken its name or nothing has.
+constexpr std::string_view kOwnFile = "/proc/self/exe";
+
 struct Pipe {
     FileDescriptor read, write;
 };
+
+// What the system says, and what helps.
+Error cannot_start(int code) {
+    const std::string why = std::string("cannot start a worker process: ") + std::strerror(code);
+    switch (code) {
+        case EAGAIN:
+            return {ErrorCode::system, why + "; raise the limit on processes (`ulimit -u`, pids.max of the container)"};
+        case ENOMEM:
+            return {ErrorCode::system, why + "; free memory, or raise the memory limit"};
+        case EMFILE:
+        case ENFILE:
+            return {ErrorCode::system, why + "; raise the limit on open files (`ulimit -n`)"};
+        default:
+            return {ErrorCode::system, why};
+    }
+}
 
 // Both ends above the standard descriptors, so that dup2 onto 0..2 in the child never meets itself.
 FileDescriptor above_standard(int raw) {
     FileDescriptor low(raw);
     FileDescriptor high(::fcntl(raw, F_DUPFD_CLOEXEC, 3));
-    check(high.get() >= 0, "no file descriptor left for a worker");
+    if (high.get() < 0) throw cannot_start(errno);
     return high;
 }
 
 Pipe make_pipe() {
     std::array<int, 2> ends{};
-    check(::pipe2(ends.data(), O_CLOEXEC) == 0, std::string("pipe2: ") + std::strerror(errno));
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw cannot_start(errno);
     Pipe made;
     made.read = above_standard(ends[0]);
     made.write = above_standard(ends[1]);
@@ -114,7 +137,7 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     ignore_sigpipe();
     Pipe down = make_pipe();
     Pipe up = make_pipe();
-    std::vector<std::string> words{binary};
+    std::vector<std::string> words{binary == kOwnFile ? "autotune" : binary};  // as process lists show it
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -123,7 +146,9 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     const int failed = setup.spawn(pid_, binary, argv.data(), variables_of(environment).data());
     if (failed != 0) {
         pid_ = -1;
-        throw Error(ErrorCode::internal, "cannot start the worker process " + binary + ": " + std::strerror(failed));
+        if (failed == EAGAIN || failed == ENOMEM) throw cannot_start(failed);
+        const std::string remedy = binary == kOwnFile ? "; was the command replaced? Run it again" : "";
+        throw Error(ErrorCode::system, "cannot start the worker process " + binary + ": " + std::strerror(failed) + remedy);
     }
     to_ = std::move(down.write);
     from_ = std::move(up.read);
@@ -192,6 +217,37 @@ std::string WorkerProcess::how_it_ended() {
     return "exited with " + std::to_string(WEXITSTATUS(*wait_status_)) + cut;
 }
 
+bool WorkerProcess::was_ended_by_others() const {
+    if (!wait_status_ || !WIFSIGNALED(*wait_status_)) return false;
+    switch (WTERMSIG(*wait_status_)) {
+        case SIGSEGV:
+        case SIGABRT:
+        case SIGILL:
+        case SIGFPE:
+        case SIGTRAP:
+        case SIGSYS:
+            return false;
+        default:
+            return true;
+    }
+}
+
+double WorkerProcess::cpu_seconds() const {
+    if (wait_status_ || pid_ < 0) return cpu_s_at_end_;
+    clockid_t clock = 0;
+    timespec used{};
+    if (::clock_getcpuclockid(pid_, &clock) != 0 || ::clock_gettime(clock, &used) != 0) return 0;
+    return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
+}
+
+double WorkerProcess::waited_for_processor_s() const {
+    if (pid_ < 0) return 0;
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/schedstat");
+    double ran_ns = 0, waited_ns = 0;
+    file >> ran_ns >> waited_ns;
+    return file ? waited_ns / 1e9 : 0;
+}
+
 void WorkerProcess::pause() {
     if (pid_ > 0 && !paused_) ::kill(pid_, SIGSTOP);
     paused_ = true;
@@ -209,8 +265,15 @@ void WorkerProcess::kill() {
 bool WorkerProcess::try_reap() {
     if (wait_status_ || pid_ < 0) return true;
     int status = 0;
-    const pid_t got = ::waitpid(pid_, &status, WNOHANG);
-    if (got == pid_) wait_status_ = status;
+    rusage used{};
+    const pid_t got = ::wait4(pid_, &status, WNOHANG, &used);
+    if (got == pid_) {
+        wait_status_ = status;
+        const auto seconds = [](const timeval& time) {
+            return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+        };
+        cpu_s_at_end_ = seconds(used.ru_utime) + seconds(used.ru_stime);
+    }
     if (got < 0 && errno == ECHILD) wait_status_ = 0;  // someone else waited for it: gone all the same
     return wait_status_.has_value();
 }

@@ -17,8 +17,9 @@ namespace autotune::tuner {
 class WorkerProcess {
   public:
     enum class Environment { cleaned, whole };
-    // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for,
-    // standard error to /dev/null, and none of our descriptors. Throws Error{internal} if it cannot be started.
+    // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for, no
+    // signal blocked or ignored, standard error to /dev/null, and none of our descriptors. Throws Error{system} with the system's
+    // reason if it cannot be started.
     WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments,
                   Environment environment = Environment::cleaned);
     ~WorkerProcess();
@@ -38,6 +39,13 @@ class WorkerProcess {
     bool closed() const { return closed_; }
     // Why, for people: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad checksum".
     std::string how_it_ended();
+    // Whether somebody else ended it: the kernel for lack of memory, a limit that it was started under, a person. REQUIRES:
+    // how_it_ended() was asked.
+    bool was_ended_by_others() const;
+    // Processor time that it has used, all threads together.
+    double cpu_seconds() const;
+    // How long its main thread has been ready to run while others had the processors; 0 where the kernel does not tell.
+    double waited_for_processor_s() const;
 
     void pause();
     void resume();
@@ -58,6 +66,7 @@ class WorkerProcess {
     bool closed_ = false;
     bool paused_ = false;
     std::optional<int> wait_status_;
+    double cpu_s_at_end_ = 0;
 };
 
 }  // namespace autotune::tuner

@@ -66,6 +66,40 @@ TEST_F(EarlierRunsTest, AFailureIsNotTriedAgain) {
     EXPECT_EQ(read().known(3, today_), std::nullopt) << "it was never tried";
 }
 
+// Rows of builds that stored what a busy machine did.
+TEST_F(EarlierRunsTest, WhatTheMachineDidIsTriedAgain) {
+    struct Row {
+        TrialStatus status;
+        const char* detail;
+    };
+    const std::vector<Row> rows = {{TrialStatus::compile_failed, "compiling took longer than 30 s"},
+                                   {TrialStatus::compile_failed, "the compiler process was ended by signal 9 (Killed)"},
+                                   {TrialStatus::compile_failed, "the compiler process exited with 1"},
+                                   {TrialStatus::timed_out, "stage launch did not end in 2 s"},
+                                   {TrialStatus::out_of_memory, "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+                                   {TrialStatus::crashed, "the GPU worker was ended by signal 9 (Killed) during launch"},
+                                   {TrialStatus::crashed, "the tuner ended twice while it was running"},
+                                   {TrialStatus::crashed, "std::bad_alloc"}};
+    for (const Row& row : rows) {
+        db::StoredTrial old = stored(2, row.status);
+        old.trial.detail = row.detail;
+        keep(old);
+        EXPECT_EQ(read().known(2, today_), std::nullopt) << row.detail;
+    }
+    const std::vector<Row> facts = {
+        {TrialStatus::compile_failed, "compiling took more than 30 s of processor time"},
+        {TrialStatus::compile_failed, "the compiler process was ended by signal 11 (Segmentation fault), twice"},
+        {TrialStatus::compile_failed, "NVRTC refused gemm_simt_0 for sm_90a: error: static assertion failed"},
+        {TrialStatus::crashed, "the GPU worker was ended by signal 11 (Segmentation fault) during launch"},
+        {TrialStatus::crashed, "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700) during launch"}};
+    for (const Row& row : facts) {
+        db::StoredTrial old = stored(2, row.status);
+        old.trial.detail = row.detail;
+        keep(old);
+        EXPECT_TRUE(read().known(2, today_).has_value()) << row.detail;
+    }
+}
+
 TEST_F(EarlierRunsTest, AFailureCountsWhateverTheMethodWas) {
     keep(stored(2, TrialStatus::crashed, 0, "13.0", "another method"));
     EXPECT_TRUE(read().known(2, today_).has_value());

@@ -28,7 +28,9 @@ class TrialRecorderTest : public testing::Test {
     TrialRecorder recorder(const Problem& problem) {
         return {services_, {problem, "13.0", "method", [](const std::string&) { return "0123456789abcdef"; }}};
     }
-    Journal journal() const { return {folder_, "GPU-1"}; }
+    // Each on a machine that was started anew.
+    Journal journal() const { return {folder_, "GPU-1", "boot " + std::to_string(++boots_)}; }
+    mutable int boots_ = 0;
     std::vector<db::StoredTrial> kept(const Problem& problem) const { return store_.trials(problem, services_.device.identity); }
 
     const std::string folder_ = testing::TempDir() + "trial_recorder_test_" + std::to_string(::getpid());
@@ -107,7 +109,24 @@ TEST_F(TrialRecorderTest, WhatIsOfAnotherProblemIsStoredAndNotReturned) {
     EXPECT_EQ(kept(other_).size(), 1U);
 }
 
-TEST_F(TrialRecorderTest, WhoWasRunningWhenTwoRunsEndedIsCharged) {
+TEST_F(TrialRecorderTest, WhatTheMachineDidIsNeitherStoredNorRemembered) {
+    Journal first = journal();
+    TrialRecorder keeper = recorder(problem_);
+    keeper.recover(first);
+    Trial killed = trial(64, TrialStatus::crashed);
+    killed.detail = "the GPU worker was ended by signal 9 (Killed) during launch";
+    Trial lost = trial(32, TrialStatus::crashed);
+    lost.by_circumstance = true;
+    for (const Trial& one : {trial(128, TrialStatus::timed_out), trial(16, TrialStatus::out_of_memory), killed, lost}) {
+        keeper.started(one.candidate);
+        keeper.finished(one);
+    }
+    keeper.flush(true);
+    EXPECT_TRUE(kept(problem_).empty());
+    for (const JournalEntry& left : journal().left_over()) EXPECT_EQ(left.begun, 0);
+}
+
+TEST_F(TrialRecorderTest, WhoWasRunningWhenTheMachineWentDownTwiceIsCharged) {
     for (int run = 0; run < 2; ++run) {
         Journal opened = journal();
         TrialRecorder keeper = recorder(problem_);
@@ -118,7 +137,7 @@ TEST_F(TrialRecorderTest, WhoWasRunningWhenTwoRunsEndedIsCharged) {
     const std::vector<db::StoredTrial> ours = recorder(problem_).recover(next);
     ASSERT_EQ(ours.size(), 1U);
     EXPECT_EQ(ours[0].trial.status, TrialStatus::crashed);
-    EXPECT_EQ(ours[0].trial.detail, "the tuner ended twice while it was running");
+    EXPECT_EQ(ours[0].trial.detail, "the machine went down twice while it was running");
 }
 
 TEST_F(TrialRecorderTest, WhoEndedItsWorkerAloneIsUnderNoSuspicion) {

@@ -36,13 +36,25 @@ TEST_F(JournalTest, NamesWhoWasRunningWhenTheLastRunEnded) {
         journal.finished(entry(64));
         journal.started(entry(128));
     }
-    const Journal next(folder_, "GPU-1");
+    const Journal next(folder_, "GPU-1", "another boot");
     ASSERT_EQ(next.left_over().size(), 2u);
     EXPECT_TRUE(next.left_over()[0].finished);
     EXPECT_EQ(next.left_over()[0].method, "stream-2");
     EXPECT_FALSE(next.left_over()[1].finished);
     EXPECT_EQ(next.left_over()[1].begun, 1);
     EXPECT_EQ(next.left_over()[1].trial.candidate.config["block_m"], 128);
+}
+
+// A person, a batch system or a lack of memory ended the tuner: the machine stayed up, so no candidate did it.
+TEST_F(JournalTest, SuspectsNobodyWhileTheMachineStaysUp) {
+    { Journal(folder_, "GPU-1").started(entry(64)); }
+    EXPECT_EQ(Journal(folder_, "GPU-1").left_over().at(0).begun, 0);
+}
+
+TEST_F(JournalTest, WithoutAFolderKeepsNothing) {
+    Journal journal("", "GPU-1");
+    journal.finished(entry(64));
+    EXPECT_TRUE(Journal("", "GPU-1").left_over().empty());
 }
 
 TEST_F(JournalTest, ALineCutShortIsSkipped) {
@@ -66,12 +78,23 @@ TEST_F(JournalTest, ClearedMeansNothingIsLeft) {
 
 TEST_F(JournalTest, OneGpusLockIsTakenOnceAndComesBack) {
     auto held = GpuLock::try_take(folder_, "GPU-1");
-    ASSERT_TRUE(held.has_value());
-    EXPECT_FALSE(GpuLock::try_take(folder_, "GPU-1").has_value());
-    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-2").has_value());
+    ASSERT_TRUE(held.lock.has_value());
+    const GpuLock::Attempt second = GpuLock::try_take(folder_, "GPU-1");
+    EXPECT_FALSE(second.lock.has_value());
+    EXPECT_EQ(second.failure, "");
+    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-2").lock.has_value());
     EXPECT_EQ(GpuLock::holder(folder_, "GPU-1"), "process " + std::to_string(::getpid()));
-    held.reset();
-    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-1").has_value());
+    held.lock.reset();
+    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-1").lock.has_value());
+}
+
+TEST_F(JournalTest, ALockThatCannotBeTakenIsNotHeld) {
+    const GpuLock::Attempt attempt = GpuLock::try_take(folder_ + "/journal_file/x", "GPU-1");
+    EXPECT_TRUE(attempt.lock.has_value()) << "its folder is made";
+    std::ofstream(folder_ + "/file") << "in the way";
+    const GpuLock::Attempt none = GpuLock::try_take(folder_ + "/file/x", "GPU-1");
+    EXPECT_FALSE(none.lock.has_value());
+    EXPECT_EQ(none.failure, "the folder " + folder_ + "/file cannot be made: Not a directory");
 }
 
 TEST_F(JournalTest, AUuidCannotLeaveTheFolder) {

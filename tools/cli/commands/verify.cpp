@@ -134,7 +134,14 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
                                   tuner::TuneServices& services) {
     tuner::RaceAgainOptions options;
     options.rounds = static_cast<int>(session_.arguments().integer("rounds", options.rounds, {.least = 3, .most = 100'000}));
-    const tuner::RaceAgainResult result = session_.services().race_again(problem, row, options, services);
+    tuner::RaceAgainResult result;
+    try {
+        result = session_.services().race_again(problem, row, options, services);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::driver) throw;
+        report(row, "not verified", error.what());
+        return ExitCode::some_failed;
+    }
     if (!result.winner) {
         report(row, "demoted",
                "no candidate's answer is right now, " + why_out(result, row.candidate) + "; tune again with --retune");
@@ -237,7 +244,7 @@ Command verify_command() {
                           {},
                           integer_value({.least = 3, .most = 100'000})},
                          templates_flag()} +
-                     device_flags() + store_flags() + output_flags(),
+                     device_flags() + std::vector<Flag>{jobs_flag()} + store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,
