@@ -107,6 +107,10 @@ std::vector<Flag> log_flags() {
             {"log-file", "FILE", "append the log to FILE; default standard error", false, {}}};
 }
 
+Flag jobs_flag() {
+    return {"jobs", "N", "compile N candidates at once; default AUTOTUNE_JOBS, else what processors, memory and limits allow",
+            false,  {},  integer_value({.least = 1, .most = 1024})};
+}
 Flag full_flag() {
     return {"full", "", "tables with every parameter, however wide", false, {}};
 }

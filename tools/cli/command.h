@@ -60,7 +60,8 @@ std::vector<Flag> store_flags();      // --db
 std::vector<Flag> output_flags();     // --json
 std::vector<Flag> table_flags();      // --json --csv
 std::vector<Flag> log_flags();        // --log-level --log-file: of every command
-Flag full_flag();                     // --full
+Flag jobs_flag();
+Flag full_flag();  // --full
 Flag shapes_flag();
 Flag arch_flag();
 Flag keep_flag();

@@ -1,7 +1,10 @@
+#include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <iostream>
@@ -12,6 +15,7 @@
 #include "tools/cli/output/messages.h"
 #include "tools/cli/output/output_stream.h"
 #include "tuner/session/tune.h"
+#include "tuner/worker/build_id.h"
 
 namespace {
 
@@ -29,6 +33,28 @@ void on_stop_signal(int signal) {
         stop_requested.store(true);
     } else {
         raise(signal);  // blocked until this handler returns
+    }
+}
+
+// What a program inherits beside its arguments: a parent's threads often block signals (JVM, .NET, Python), which would leave
+// SIGKILL alone to end us, and a parent that ignores SIGCHLD would keep from us how workers ended. What shells ignore on purpose
+// for a background job stays: SIGINT, SIGQUIT, SIGHUP and what stops a job.
+void reset_inherited_signals() {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, nullptr);
+    for (int signal = 1; signal < NSIG; ++signal) {
+        switch (signal) {
+            case SIGINT:
+            case SIGQUIT:
+            case SIGHUP:
+            case SIGTSTP:
+            case SIGTTIN:
+            case SIGTTOU:
+                break;
+            default:
+                ::signal(signal, SIG_DFL);  // refused for SIGKILL and SIGSTOP
+        }
     }
 }
 
@@ -71,10 +97,7 @@ std::vector<std::string> compiler_folders(const std::string& binary) {
     return folders;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+int run_program(const std::vector<std::string>& words) {
     // Workers first: they share nothing with the command but the binary.
     if (!words.empty() && words.front() == "__worker") {
         const autotune::tuner::WorkerEnd end = autotune::tuner::worker_main({words.begin() + 1, words.end()});
@@ -100,10 +123,47 @@ int main(int argc, char** argv) {
                             .out_failure = [&out_buffer] { return out_buffer.failure(); },
                             .err_columns = columns_of_terminal},
                            environment, *services,
-                           {.binary = binary,
+                           {.binary = "/proc/self/exe",  // workers of this build, whatever takes its name meanwhile
+                            .build = autotune::tuner::build_id(),
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),
                             .stop = &stop_requested,
                             .saves_on_stop = &saves_on_stop});
     return static_cast<int>(cli.run(words));
+}
+
+// Under `ulimit -s 80` the first thread's stack is too small for us, and so would be those of all threads, compilers' too. A
+// thread may have any size.
+constexpr std::size_t kStackBytes = std::size_t{8} << 20;
+
+bool has_little_stack() {
+    rlimit limit = {};
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < kStackBytes / 4;
+}
+
+struct Call {
+    std::vector<std::string> words;
+    int exit_code = 1;
+};
+
+void* run_call(void* data) {
+    auto& call = *static_cast<Call*>(data);
+    call.exit_code = run_program(call.words);
+    return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    reset_inherited_signals();
+    Call call{{argv + std::min(argc, 1), argv + argc}};
+    if (!has_little_stack()) return run_program(call.words);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kStackBytes);
+    pthread_setattr_default_np(&attributes);
+    pthread_t thread = {};
+    if (pthread_create(&thread, &attributes, run_call, &call) != 0) return run_program(call.words);
+    pthread_join(thread, nullptr);
+    return call.exit_code;
 }

@@ -68,7 +68,11 @@ class RealServices : public Services {
 
     CardFacts card(const Gpu& gpu) override {
         const auto nvml = load_nvml();
-        if (nvml == nullptr) return {};
+        if (nvml == nullptr) {
+            CardFacts none;
+            none.nvml_trouble = nvml_trouble_;
+            return none;
+        }
         return {.nvml = true,
                 .conditions = nvml->conditions(gpu.uuid),
                 .power_limit_w = nvml->power_limit_w(gpu.uuid),
@@ -128,7 +132,7 @@ class RealServices : public Services {
     }
 
     std::shared_ptr<const gpu::Nvml> load_nvml() {
-        if (!nvml_tried_) nvml_ = gpu::Nvml::load();
+        if (!nvml_tried_) nvml_ = gpu::Nvml::load(&nvml_trouble_);
         nvml_tried_ = true;
         return nvml_;
     }
@@ -136,6 +140,7 @@ class RealServices : public Services {
     std::vector<std::string> library_folders_;
     std::shared_ptr<const gpu::Driver> driver_;
     std::shared_ptr<const gpu::Nvml> nvml_;
+    std::string nvml_trouble_;
     bool nvml_tried_ = false;
 };
 

@@ -36,6 +36,7 @@ struct NvrtcFacts {
 // What the card says of itself right now; empty where NVML is missing.
 struct CardFacts {
     bool nvml = false;
+    std::string nvml_trouble{};  // why it cannot be used
     Conditions conditions;
     std::optional<int> power_limit_w;
     std::optional<int> other_processes;

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 
 #include "src/core/error.h"
 #include "tools/cli/output/messages.h"
 
 namespace autotune::cli {
 namespace {
+
+// Stands for a database where there is no place for one: it does not exist, and nothing can be put there.
+constexpr const char* kNoDatabase = "/nonexistent/autotune.db";
 
 bool exists(const std::string& path) {
     struct stat facts = {};
@@ -30,7 +32,7 @@ Session::Session(Streams streams, const Environment& environment, Services& serv
       services_(services),
       program_(program),
       arguments_(arguments),
-      paths_(default_paths(environment)),
+      places_(environment),
       document_(streams.out) {
     if (json() && csv()) throw Error(ErrorCode::usage, "--json and --csv exclude each other; give one of them");
 }
@@ -70,8 +72,10 @@ void Session::complain(const std::string& text) {
     note(LogLevel::error, text);
 }
 
-void Session::warn_of_fallback() {
-    if (!paths_.fallback_reason.empty()) warn(paths_.fallback_reason);
+// Says where it is, if that is not where it was to be.
+const std::string& Session::told(const Place& place) {
+    if (!place.warning.empty()) warn(place.warning);
+    return place.path;
 }
 
 // A message stands on a line of its own, whatever is shown there.
@@ -89,8 +93,8 @@ void Session::close() {
     if (json()) document_.finish();
 }
 
-std::string Session::database_path() const {
-    return arguments_.text("db", paths_.database);
+std::string Session::database_path() {
+    return arguments_.has("db") ? arguments_.text("db") : places_.database_to_read().path;
 }
 
 std::vector<std::string> Session::shipped() const {
@@ -101,8 +105,8 @@ std::vector<std::string> Session::shipped() const {
     return {};
 }
 
-db::WinnerStore& Session::open(db::OpenOptions options, bool expects_missing) {
-    options.path = database_path();
+db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool expects_missing) {
+    options.path = std::move(path);
     options.shipped = shipped();
     options.on_warning = [this, expects_missing](const db::Warning& warning) {
         if (!expects_missing || warning.kind != db::WarningKind::missing) warn(warning.text);
@@ -111,21 +115,26 @@ db::WinnerStore& Session::open(db::OpenOptions options, bool expects_missing) {
 }
 
 db::WinnerStore& Session::open_store() {
-    const std::string path = database_path();
-    if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
-    if (!arguments_.has("db")) {
-        warn_of_fallback();
-        make_private_folder(std::filesystem::path(path).parent_path().string());
+    if (arguments_.has("db")) {
+        const std::string named = arguments_.text("db");
+        if (named.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
+        return open(named, {.or_read_only = true});
     }
-    return open({.or_read_only = true});
+    const std::string path = told(places_.database_to_write());
+    // What comes with the product is there all the same, and a winner is printed.
+    if (path.empty()) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
+    return open(path, {.or_read_only = true});
 }
 
 db::WinnerStore& Session::open_store_to_read() {
-    return open({.read_only = true, .create = false, .missing_is_empty = !arguments_.has("db")});
+    const bool is_named = arguments_.has("db");
+    if (!is_named) told(places_.database_to_read());
+    return open(database_path(), {.read_only = true, .create = false, .missing_is_empty = !is_named});
 }
 
 db::WinnerStore& Session::open_store_if_any() {
-    return open({.read_only = true, .create = false, .missing_is_empty = true}, true);
+    const std::string path = database_path();
+    return open(path.empty() ? kNoDatabase : path, {.read_only = true, .create = false, .missing_is_empty = true}, true);
 }
 
 std::optional<Gpu> Session::find_gpu() {
@@ -153,14 +162,15 @@ void Session::learn_versions(Gpu& gpu) {
     }
 }
 
-void Session::make_folders() {
-    warn_of_fallback();
-    make_private_folder(paths_.cache_folder);
-    make_private_folder(paths_.state_folder);
+// --jobs, else AUTOTUNE_JOBS; 0: as many as this machine has room for.
+int Session::jobs() const {
+    constexpr IntegerRange kJobs{.least = 1, .most = 1024};
+    if (arguments_.has("jobs")) return static_cast<int>(arguments_.integer("jobs", 0, kJobs));
+    const auto variable = environment_.get("AUTOTUNE_JOBS");
+    return variable ? static_cast<int>(parse_integer(*variable, "AUTOTUNE_JOBS", kJobs)) : 0;
 }
 
 tuner::TuneServices Session::tune_services(const Device& device, db::WinnerStore* store, tuner::TuneObserver* observer) {
-    make_folders();
     tuner::TuneServices services{.catalogue = catalogue(),
                                  .store = store,
                                  .device = device,
@@ -173,10 +183,11 @@ tuner::TuneServices Session::tune_services(const Device& device, db::WinnerStore
     services.provenance.tool_version = program_.version;
     services.workers.binary = program_.binary;
     services.workers.templates_folder = arguments_.text("templates");
-    services.workers.cache_folder = paths_.cache_folder;
+    services.workers.build = program_.build;
+    services.workers.compile_workers = jobs();
+    services.workers.cache_folder = told(places_.cache());
     services.workers.nvrtc_path = nvrtc_path();
     services.workers.library_folders = services_.library_folders();
-    services.workers.lock_folder = paths_.state_folder;
     services.workers.log = log_;
     services.workers.profiled = environment_.get("AUTOTUNE_PROFILED").has_value();
     return services;
@@ -188,6 +199,8 @@ tuner::TuneServices Session::tune_services(const Gpu& gpu, db::WinnerStore* stor
     services.provenance = gpu.provenance;
     services.provenance.tool_version = program_.version;
     services.workers.device = gpu.ordinal;
+    services.workers.driver_major = gpu.cuda_version / 1000;
+    services.workers.lock_folder = told(places_.state());
     return services;
 }
 

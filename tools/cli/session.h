@@ -17,6 +17,7 @@
 #include "tools/cli/log.h"
 #include "tools/cli/output/json_document.h"
 #include "tools/cli/output/wrap.h"
+#include "tools/cli/places.h"
 #include "tools/cli/services.h"
 #include "tuner/session/tune.h"
 
@@ -36,7 +37,8 @@ struct Streams {
 
 // What the program is and stands in; given by main, or by a test.
 struct Program {
-    std::string binary;                        // path of this executable, for starting workers
+    std::string binary;                        // what workers are started from
+    std::string build;                         // build id of this executable; empty: workers may be of any
     std::string version;                       // "0.1.0"
     std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
@@ -61,7 +63,7 @@ class Session {
     Services& services() { return services_; }
     const Program& program() const { return program_; }
     const Environment& environment() const { return environment_; }
-    const Paths& paths() const { return paths_; }
+    Places& places() { return places_; }
     bool json() const { return arguments_.has("json"); }
     bool csv() const { return arguments_.has("csv"); }
     // For people: neither JSON nor comma-separated values.
@@ -91,10 +93,12 @@ class Session {
     void close();
 
     // ---- the database ----
-    std::string database_path() const;
+    // --db, else what readers find; empty: there is none.
+    std::string database_path();
     // Where winners that came with the product lie; at most one folder.
     std::vector<std::string> shipped() const;
-    // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning.
+    // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning;
+    // so is nothing at all, where no default place can be used.
     db::WinnerStore& open_store();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
     db::WinnerStore& open_store_to_read();
@@ -115,18 +119,18 @@ class Session {
     tuner::TuneServices tune_services(const Gpu& gpu, db::WinnerStore* store, tuner::TuneObserver* observer);
 
   private:
-    void warn_of_fallback();
-    db::WinnerStore& open(db::OpenOptions options, bool expects_missing = false);
+    const std::string& told(const Place& place);
+    db::WinnerStore& open(std::string path, db::OpenOptions options, bool expects_missing = false);
+    int jobs() const;
     void clear_progress();
     void note(LogLevel level, const std::string& text);
-    void make_folders();
 
     Streams streams_;
     const Environment& environment_;
     Services& services_;
     const Program& program_;
     const Arguments& arguments_;
-    Paths paths_;
+    Places places_;
     Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
     std::vector<std::string> warnings_;  // all that were told

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "db/json_line.h"
-#include "src/core/error.h"
 #include "src/core/file_descriptor.h"
+#include "src/core/private_folder.h"
 
 namespace autotune::cli {
 namespace {
@@ -28,15 +28,6 @@ bool append_line(const std::string& path, const std::string& line) {
     return is_whole;
 }
 
-bool is_ready(const std::string& folder) {
-    try {
-        make_private_folder(folder);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
-}
-
 // A word for the shell: quoted where it is not plain.
 std::string shell_word(const std::string& word) {
     if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:@%,") == std::string::npos)
@@ -51,8 +42,11 @@ std::string shell_word(const std::string& word) {
 Unstored set_aside(Session& session, const db::Winner& winner, const std::string& because) {
     if (because.empty()) return {};
     Unstored unstored{.because = because, .file = "", .line = db::to_json_line(winner)};
-    for (const std::string& folder : {session.paths().state_folder, session.paths().cache_folder, temporary_home()}) {
-        if (!is_ready(folder) || !append_line(folder + kFileName, unstored.line)) continue;
+    Places& places = session.places();
+    // The usual folder of the state too: one line may fit where nothing else does.
+    for (const std::string& folder : {places.state().path, places.usual_state_folder(), places.cache().path,
+                                      make_fallback_home().empty() ? fallback_home() : ""}) {
+        if (folder.empty() || make_private_folders(folder) != 0 || !append_line(folder + kFileName, unstored.line)) continue;
         unstored.file = folder + kFileName;
         break;
     }

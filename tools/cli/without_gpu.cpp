@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "src/core/error.h"
+#include "src/core/processors.h"
+#include "src/jit/cubin_cache.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/command_line.h"
@@ -27,6 +28,12 @@ tuner::CompileOptions compile_options_of(Session& session, const Problem& proble
             .count = static_cast<int>(arguments.integer("count", kCompiledByDefault)),
             .seed = static_cast<std::uint64_t>(arguments.integer("seed", 1)),
             .keep_folder = arguments.text("keep")};
+}
+
+// Why compiled kernels are not kept; empty: they are. Asked again at the end, for a disk may be full by then.
+std::string why_not_cached(Session& session) {
+    const Place& cache = session.places().cache();
+    return cache.path.empty() ? cache.warning : jit::CubinCache(cache.path).why_not_usable();
 }
 
 // Whether any candidate has a cubin, usable or rejected.
@@ -65,7 +72,7 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
         json["candidates"] = candidates;
         json["failed"] =
             std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::compile_failed; });
-        json["cache_folder"] = session.paths().cache_folder;
+        json["cache_folder"] = why_not_cached(session).empty() ? Json(session.places().cache().path) : Json(nullptr);
         print_json(session, json);
         return;
     }
@@ -94,8 +101,8 @@ ExitCode compile_one(Session& session, const db::WinnerStore& store, const Devic
                      Purpose& purpose) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
-    // Nothing is timed beside it: the compiler may have every core.
-    services.workers.compile_workers = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1U));
+    // Nothing is timed beside it: no processor has to stay free.
+    if (services.workers.compile_workers == 0) services.workers.compile_workers = usable_compilers(0);
     const tuner::CompileOptions options = compile_options_of(session, problem, device);
     const auto rows = session.services().compile_ranked(problem, options, services);
     progress.clear();
@@ -204,9 +211,11 @@ ExitCode compile_for(Session& session, const std::vector<Device>& devices, const
         return compile_one(session, store, device, problem, purpose);
     });
     if (code == ExitCode::interrupted || session.json()) return code;
+    const std::string why = purpose.has_kernels ? why_not_cached(session) : "";
     session.out() << "Nothing was timed"
-                  << (purpose.has_kernels ? ". The compiled kernels are in " + session.paths().cache_folder
-                                          : ", and nothing was compiled")
+                  << (!purpose.has_kernels ? ", and nothing was compiled"
+                      : why.empty()        ? ". The compiled kernels are in " + session.places().cache().path
+                                           : ". The compiled kernels are not kept: " + why)
                   << ".\n";
     if (purpose.is_tune && purpose.has_kernels) print_next_step(session, problems);
     return code;

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
+#include "src/core/private_folder.h"
 #include "tools/cli/each_problem.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/exit_codes.h"
@@ -16,6 +18,7 @@
 #include "tools/cli/output/table.h"
 #include "tools/cli/output/text_format.h"
 #include "tools/cli/output/wrap.h"
+#include "tools/cli/places.h"
 
 namespace autotune::cli {
 namespace {
@@ -84,6 +87,9 @@ TEST(ExitCodes, EachErrorHasTheDocumentedCode) {
     EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::database)), 5);
     EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::verification)), 6);
     EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::gpu_unhealthy)), 8);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::gpu_in_use)), 9);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::gpu_memory)), 9);
+    EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::system)), 1);
     EXPECT_EQ(static_cast<int>(exit_code_of(ErrorCode::interrupted)), 130);
 }
 
@@ -93,47 +99,52 @@ TEST(ExitCodes, SeveralItemsThatEndAlikeShareTheirCode) {
     EXPECT_EQ(combined({ExitCode::done, ExitCode::no_valid_config}), ExitCode::some_failed);
 }
 
-TEST(Paths, FollowXdgFolders) {
-    const Paths paths = default_paths(Environment(
-        Environment::Variables{{"XDG_DATA_HOME", "/d"}, {"XDG_CACHE_HOME", "/c"}, {"XDG_STATE_HOME", "/s"}, {"HOME", "/h"}}));
-    EXPECT_EQ(paths.database, "/d/autotune/autotune.db");
-    EXPECT_EQ(paths.cache_folder, "/c/autotune");
-    EXPECT_EQ(paths.state_folder, "/s/autotune");
-    EXPECT_EQ(paths.fallback_reason, "");
+// A private folder with homes and XDG folders in it.
+class PlacesTest : public testing::Test {
+  protected:
+    PlacesTest() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "autotune-places-XXXXXX").string();
+        root = mkdtemp(pattern.data());
+        std::filesystem::create_directory(root + "/h");
+    }
+    ~PlacesTest() override { std::filesystem::remove_all(root); }
+    Environment with(Environment::Variables variables) const { return Environment(std::move(variables)); }
+    std::string root;
+};
+
+TEST_F(PlacesTest, FollowXdgFolders) {
+    const Environment environment = with({{"XDG_DATA_HOME", root + "/d"},
+                                          {"XDG_CACHE_HOME", root + "/c"},
+                                          {"XDG_STATE_HOME", root + "/s"},
+                                          {"HOME", root + "/h"}});
+    Places places(environment);
+    EXPECT_EQ(places.database_to_write().path, root + "/d/autotune/autotune.db");
+    EXPECT_EQ(places.cache().path, root + "/c/autotune");
+    EXPECT_EQ(places.state().path, root + "/s/autotune");
+    for (const Place& place : {places.database_to_write(), places.cache(), places.state()}) EXPECT_EQ(place.warning, "");
 }
 
-TEST(Paths, FallBackToHomeWhenAnXdgFolderIsRelative) {
-    EXPECT_EQ(default_paths(Environment(Environment::Variables{{"XDG_DATA_HOME", "d"}, {"HOME", "/h"}})).database,
-              "/h/.local/share/autotune/autotune.db");
+TEST_F(PlacesTest, LieBelowHomeWhenAnXdgFolderIsRelative) {
+    const Environment environment = with({{"XDG_DATA_HOME", "d"}, {"HOME", root + "/h"}});
+    EXPECT_EQ(Places(environment).database_to_read().path, root + "/h/.local/share/autotune/autotune.db");
+    EXPECT_TRUE(std::filesystem::is_empty(root + "/h")) << "a reader makes nothing";
 }
 
-TEST(Paths, OwnVariablesGoFirst) {
-    const Paths paths = default_paths(
-        Environment(Environment::Variables{{"HOME", "/h"}, {"AUTOTUNE_DB", "/x.db"}, {"AUTOTUNE_CACHE_DIR", "/y"}}));
-    EXPECT_EQ(paths.database, "/x.db");
-    EXPECT_EQ(paths.cache_folder, "/y");
+TEST_F(PlacesTest, OwnVariablesGoFirst) {
+    const Environment environment =
+        with({{"HOME", root + "/h"}, {"AUTOTUNE_DB", root + "/x.db"}, {"AUTOTUNE_CACHE_DIR", root + "/y"}});
+    Places places(environment);
+    EXPECT_EQ(places.database_to_write().path, root + "/x.db");
+    EXPECT_EQ(places.cache().path, root + "/y");
 }
 
-TEST(Paths, WithoutHomeSayWhereThingsGo) {
-    EXPECT_THAT(default_paths(Environment{}).fallback_reason, HasSubstr("HOME is not set"));
-}
-
-TEST(Folders, AreMadePrivate) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "autotune-folders-XXXXXX").string();
-    const std::filesystem::path root = mkdtemp(pattern.data());
-    make_private_folder((root / "a" / "b").string());
-    EXPECT_EQ(std::filesystem::status(root / "a" / "b").permissions(), std::filesystem::perms::owner_all);
-    EXPECT_EQ(std::filesystem::status(root / "a").permissions(), std::filesystem::perms::owner_all);
-    std::filesystem::remove_all(root);
-}
-
-TEST(Folders, UnderTmpRefuseALink) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "autotune-folders-XXXXXX").string();
-    const std::filesystem::path root = mkdtemp(pattern.data());
-    std::filesystem::create_directory_symlink("/tmp", root / "link");
-    EXPECT_THAT([&] { make_private_temporary_folder((root / "link").string()); },
-                ThrowsMessage<Error>(HasSubstr("not a private folder")));
-    std::filesystem::remove_all(root);
+TEST_F(PlacesTest, ThatFailNameTheirOwnVariable) {
+    std::ofstream(root + "/file") << "in the way";
+    const Environment environment = with({{"HOME", root + "/h"}, {"XDG_STATE_HOME", root + "/file"}});
+    const Place state = Places(environment).state();
+    EXPECT_EQ(state.path, fallback_home() + "/.local/state/autotune");
+    EXPECT_EQ(state.warning, "the folder " + root + "/file cannot be made: Not a directory; locks and journals are kept in " +
+                                 state.path + " instead; XDG_STATE_HOME names another place");
 }
 
 TEST(TableText, AlignsColumnsAndEndsNoLineWithSpaces) {

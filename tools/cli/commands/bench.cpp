@@ -233,8 +233,8 @@ Command bench_command() {
                       integer_value({.least = 0, .most = 1'000})}} +
                  measuring_flags() +
                  std::vector<Flag>{{"seed", "N", "seed of data and order; default 1", false, {}, seed_value()}} + choice_flags() +
-                 device_flags() + std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
-                 table_flags(),
+                 device_flags() + std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
+                 store_flags() + table_flags(),
         .takes_op_options = true,
         .words = "",
         .fewest_words = 0,

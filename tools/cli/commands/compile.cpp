@@ -31,8 +31,9 @@ Command compile_command() {
                                         integer_value({.least = 1, .most = 1'000'000})},
                                        {"seed", "N", "seed of the choice among equals; default 1", false, {}, seed_value()},
                                        keep_flag()} +
-                     shown_flags() + choice_flags() + std::vector<Flag>{templates_flag(), dry_run_flag(), full_flag()} +
-                     store_flags() + output_flags(),
+                     shown_flags() + choice_flags() +
+                     std::vector<Flag>{jobs_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                     output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "src/jit/cubin_cache.h"
+#include "src/core/private_folder.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/text_format.h"
@@ -44,7 +44,9 @@ Finding failed(const std::string& name, const Error& error) {
 }
 
 std::string card_text(const CardFacts& card) {
-    if (!card.nvml) return "NVML is not found: clocks, power and other users of the card are unknown";
+    if (!card.nvml)
+        return "NVML cannot be used" + (card.nvml_trouble.empty() ? "" : " (" + card.nvml_trouble + ")") +
+               ": clocks, power and other users of the card are unknown";
     std::string text = "NVML works";
     if (card.conditions.sm_clock_mhz) text += fmt::format(", {} MHz", *card.conditions.sm_clock_mhz);
     if (card.conditions.power_w) text += fmt::format(", {} W", *card.conditions.power_w);
@@ -156,22 +158,32 @@ bool is_network_folder(const std::string& folder) {
     return type == nfs || type == smb || type == smb2 || type == cifs || type == fuse || type == lustre;
 }
 
-// Looks at the nearest folder that exists; makes nothing.
-Finding look_at_folder(const std::string& name, const std::string& folder) {
-    std::filesystem::path there = folder;
-    std::error_code ignored;
-    while (!there.empty() && there != "/" && !std::filesystem::exists(there, ignored)) there = there.parent_path();
+// What is odd about a folder that can be used. `because`: why it is another one than usual.
+Finding look_at_folder(const std::string& name, const std::string& folder, const std::string& because) {
     struct stat facts = {};
-    if (access(there.c_str(), W_OK | X_OK) != 0 || stat(there.c_str(), &facts) != 0) {
-        return {name, Health::failed,
-                folder + " cannot be written; choose another with AUTOTUNE_DB, AUTOTUNE_CACHE_DIR or XDG_STATE_HOME",
-                ExitCode::error};
-    }
-    if (there == folder && (facts.st_mode & 022) != 0)
+    const bool is_made = stat(folder.c_str(), &facts) == 0;
+    if (!because.empty()) return {name, Health::note, because};
+    if (is_made && (facts.st_mode & 022) != 0)
         return {name, Health::note, folder + " can be written by others; chmod 700 closes it"};
-    if (is_network_folder(there.string()))
+    if (is_network_folder(folder))
         return {name, Health::note, folder + " is on a network file system; give each machine a folder of its own"};
-    return {name, Health::ok, there == folder ? folder : folder + " (not made yet)"};
+    return {name, Health::ok, is_made ? folder : folder + " (not made yet)"};
+}
+
+// The commands go on without it, so it is no failure.
+Finding look_at_place(const std::string& name, const Place& place) {
+    return place.path.empty() ? Finding{name, Health::note, place.warning} : look_at_folder(name, place.path, place.warning);
+}
+
+// Makes nothing: a reader does not either.
+Finding look_at_database_folder(Session& session) {
+    const std::string path = session.database_path();
+    const Place found = session.arguments().has("db") ? Place{path, ""} : session.places().database_to_read();
+    if (path.empty()) return {"database folder", Health::note, found.warning};
+    const std::string folder = std::filesystem::absolute(path).parent_path().string();
+    if (const std::string why = why_folder_not_makeable(folder); !why.empty())
+        return {"database folder", Health::failed, why + "; name another file with --db or AUTOTUNE_DB", ExitCode::error};
+    return look_at_folder("database folder", folder, found.warning);
 }
 
 std::vector<Finding> look_at_everything(Session& session) {
@@ -183,11 +195,9 @@ std::vector<Finding> look_at_everything(Session& session) {
     findings.push_back(look_at_nvrtc(session, gpu));
     findings.push_back(look_at_database(session));
     for (Finding& finding : look_at_winners(session, gpu)) findings.push_back(std::move(finding));
-    findings.push_back(
-        look_at_folder("database folder", std::filesystem::absolute(session.database_path()).parent_path().string()));
-    findings.push_back(look_at_folder("cubin cache", session.paths().cache_folder));
-    findings.push_back(look_at_folder("state folder", session.paths().state_folder));
-    if (!session.paths().fallback_reason.empty()) findings.push_back({"home", Health::note, session.paths().fallback_reason});
+    findings.push_back(look_at_database_folder(session));
+    findings.push_back(look_at_place("cubin cache", session.places().cache()));
+    findings.push_back(look_at_place("state folder", session.places().state()));
     return findings;
 }
 

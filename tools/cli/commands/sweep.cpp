@@ -309,7 +309,8 @@ Command sweep_command() {
                          {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}, seconds_value()},
                          full_flag()} +
                      choice_flags() + search_flags() + device_flags() +
-                     std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag()} + store_flags() + table_flags(),
+                     std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag()} + store_flags() +
+                     table_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

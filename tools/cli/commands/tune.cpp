@@ -128,7 +128,7 @@ Command tune_command() {
                          "autotune --op hgemm --shape 4096x4096x4096 --family gemm/mma --param stages=3 --retune",
                          "autotune --op hgemm --shape 4096x4096x2048 --arch sm_80 --json    (no GPU: compiled and ranked)"},
             .flags = problem_flags() + choice_flags() + search_flags() + device_flags() + shown_flags() +
-                     std::vector<Flag>{arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
+                     std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
                      output_flags(),
             .takes_op_options = true,
             .words = "",

@@ -108,7 +108,8 @@ Command warm_command() {
                                         {},
                                         integer_value({.least = 1, .most = INT_MAX})},
                                        arch_flag()} +
-                     device_flags() + std::vector<Flag>{templates_flag(), full_flag()} + store_flags() + output_flags(),
+                     device_flags() + std::vector<Flag>{jobs_flag(), templates_flag(), full_flag()} + store_flags() +
+                     output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

@@ -1,0 +1,149 @@
+#include "tools/cli/places.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <functional>
+
+#include "src/core/private_folder.h"
+#include "src/jit/cubin_cache.h"
+
+namespace autotune::cli {
+namespace {
+
+constexpr const char* kCacheBeneathHome = "/.cache";
+constexpr const char* kStateBeneathHome = "/.local/state";
+constexpr const char* kDataBeneathHome = "/.local/share";
+constexpr const char* kDatabaseName = "/autotune.db";
+
+// One kind of place in words and by name.
+struct PlaceKind {
+    std::string beneath_home;  // of the folder that stands in
+    std::string is_kept;       // "compiled kernels are kept"
+    std::string is_not_kept;   // "compiled kernels are not kept"
+    std::string variable;      // names another place
+    std::string file;          // of a place that is a file: what it adds to the folder
+};
+
+// Why nothing can be kept in a folder; empty: something can.
+using FolderCheck = std::function<std::string(const std::string& folder)>;
+
+std::string instead_text(const std::string& why, bool is_homes, const PlaceKind& kind, const std::string& path) {
+    if (is_homes)  // one cause and one remedy for all places
+        return why + ": " + fallback_home() +
+               " is used instead, which a restart may empty; set HOME, or AUTOTUNE_DB, AUTOTUNE_CACHE_DIR and XDG_STATE_HOME";
+    return why + "; " + kind.is_kept + " in " + path + " instead" + (kind.file.empty() ? "" : ", which a restart may delete") +
+           "; " + kind.variable + " names another place";
+}
+
+// `folder`: the usual one, empty where HOME is in `trouble`. `makes`: a reader makes nothing.
+Place find_place(const PlaceKind& kind, const std::string& folder, const std::string& trouble, const FolderCheck& check,
+                 bool makes = true) {
+    const std::string why = folder.empty() ? trouble : check(folder);
+    if (why.empty()) return {folder + kind.file, ""};
+    const std::string instead = fallback_home() + kind.beneath_home + "/autotune";
+    std::string why_nowhere = makes ? make_fallback_home() : why_fallback_home_is_unsafe();
+    if (why_nowhere.empty()) why_nowhere = check(instead);
+    if (why_nowhere.empty()) return {instead + kind.file, instead_text(why, folder.empty(), kind, instead + kind.file)};
+    return {"", why + ", and " + why_nowhere + "; " + kind.is_not_kept + "; " + kind.variable + " names another place"};
+}
+
+bool is_there(const std::string& path) {
+    struct stat facts = {};
+    return ::stat(path.c_str(), &facts) == 0;
+}
+
+// Whether folders that we make there would lock their owner out of them. Root's own folders, which containers open to their
+// users, are nobody's in that sense.
+bool is_another_users(const struct stat& facts) {
+    return facts.st_uid != ::geteuid() && (facts.st_uid != 0 || ::geteuid() == 0);
+}
+
+PlaceKind database_kind() {
+    return {kDataBeneathHome, "winners are stored", "winners are printed and not stored", "--db or AUTOTUNE_DB", kDatabaseName};
+}
+
+}  // namespace
+
+Places::Home Places::home() const {
+    const auto value = environment_.get("HOME");
+    if (!value) return {"", "HOME is not set"};
+    if (value->front() != '/') return {"", "HOME (" + *value + ") is not an absolute path"};
+    struct stat facts = {};
+    // Never made: a service without a home has one like /nonexistent, which is to stay so.
+    if (::stat(value->c_str(), &facts) != 0) return {"", "HOME (" + *value + ") cannot be used (" + errno_text(errno) + ")"};
+    if (!S_ISDIR(facts.st_mode)) return {"", "HOME (" + *value + ") cannot be used (" + errno_text(ENOTDIR) + ")"};
+    if (is_another_users(facts)) return {"", "HOME (" + *value + ") belongs to another user, whom our files would lock out"};
+    return {*value == "/" ? "" : *value, ""};
+}
+
+// The variable if absolute, as its specification asks; else below HOME; empty where that cannot be used.
+std::string Places::xdg_folder(const char* variable, const char* beneath_home) const {
+    const auto folder = environment_.get(variable);
+    if (folder && folder->front() == '/') return *folder + "/autotune";
+    const Home found = home();
+    return found.trouble.empty() ? found.path + beneath_home + "/autotune" : "";
+}
+
+const Place& Places::cache() {
+    if (cache_) return *cache_;
+    const PlaceKind kind{kCacheBeneathHome, "compiled kernels are kept", "compiled kernels are not kept", "AUTOTUNE_CACHE_DIR",
+                         ""};
+    const std::string folder = environment_.get("AUTOTUNE_CACHE_DIR").value_or(xdg_folder("XDG_CACHE_HOME", kCacheBeneathHome));
+    cache_ =
+        find_place(kind, folder, home().trouble, [](const std::string& one) { return jit::CubinCache(one).why_not_usable(); });
+    return *cache_;
+}
+
+std::string Places::usual_state_folder() const {
+    return xdg_folder("XDG_STATE_HOME", kStateBeneathHome);
+}
+
+const Place& Places::state() {
+    if (state_) return *state_;
+    const PlaceKind kind{kStateBeneathHome, "locks and journals are kept", "locks and journals are not kept", "XDG_STATE_HOME",
+                         ""};
+    state_ = find_place(kind, usual_state_folder(), home().trouble,
+                        [](const std::string& one) { return why_folder_not_writable(one); });
+    return *state_;
+}
+
+std::string Places::default_database() const {
+    const std::string folder = xdg_folder("XDG_DATA_HOME", kDataBeneathHome);
+    return folder.empty() ? "" : folder + kDatabaseName;
+}
+
+// One that is there is the one. Else that of an earlier run that could not use the usual place, so that its winners are found.
+const Place& Places::database_to_read() {
+    if (written_) return *written_;
+    if (read_) return *read_;
+    const auto named = environment_.get("AUTOTUNE_DB");
+    const std::string usual = named.value_or(default_database());
+    const std::string instead = fallback_home() + kDataBeneathHome + "/autotune" + kDatabaseName;
+    if (named || is_there(usual)) {
+        read_ = Place{usual, ""};
+    } else if (why_fallback_home_is_unsafe().empty() && is_there(instead)) {
+        const std::string why = usual.empty() ? home().trouble : "there is no database " + usual;
+        read_ = Place{instead, instead_text(why, usual.empty(), database_kind(), instead)};
+    } else {
+        read_ = find_place(database_kind(), xdg_folder("XDG_DATA_HOME", kDataBeneathHome), home().trouble,
+                           why_folder_not_makeable, false);
+    }
+    return *read_;
+}
+
+const Place& Places::database_to_write() {
+    if (written_) return *written_;
+    const auto named = environment_.get("AUTOTUNE_DB");
+    const std::string usual = named.value_or(default_database());
+    if (named || is_there(usual)) {
+        written_ = Place{usual, ""};
+    } else {
+        written_ = find_place(database_kind(), xdg_folder("XDG_DATA_HOME", kDataBeneathHome), home().trouble,
+                              [](const std::string& one) { return why_folder_not_writable(one); });
+    }
+    return *written_;
+}
+
+}  // namespace autotune::cli
