@@ -31,7 +31,7 @@ add_custom_target(autotune_product DEPENDS autotune autotune_shared)
 # The compiler that a build without a toolkit was given, so that the installed command and library have one too.
 if(AUTOTUNE_NVRTC_LIBRARY)
   get_filename_component(nvrtc_folder ${AUTOTUNE_NVRTC_LIBRARY} DIRECTORY)
-  file(GLOB nvrtc_files ${nvrtc_folder}/libnvrtc-builtins.so.* ${nvrtc_folder}/../../../nvidia_cuda_nvrtc-*.dist-info/licenses/License.txt)
+  file(GLOB nvrtc_files ${nvrtc_folder}/libnvrtc-builtins.so.* ${nvrtc_folder}/../../../nvidia_cuda_nvrtc*.dist-info/licenses/License.txt)
   install(FILES ${AUTOTUNE_NVRTC_LIBRARY} ${nvrtc_files} DESTINATION ${AUTOTUNE_COMPILER_FOLDER} COMPONENT compiler)
 endif()
 if(TARGET autotune)

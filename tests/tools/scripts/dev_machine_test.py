@@ -146,8 +146,16 @@ fails_with(Machine(python3='case "$*" in -) echo 0;; *) exit 1;; esac'),
 # A driver of CUDA 12 gets an NVRTC that it can use.
 machine = Machine(python3=GOOD["python3"].replace("-) echo 0", "-) echo 12040"))
 code, _, said = machine.dev("run", "--version")
-check(code == 0 and "tools/dev: the driver is of CUDA 12.4; fetching NVRTC 12.9 (about 85 MB), which it can use, into build/cuda12 (log: build/log/cuda12.log)" in said, said)
+check(code == 0 and "tools/dev: the driver is of CUDA 12.4; fetching NVRTC 12.9 (about 90 MB), which it can use, into build/cuda12 (log: build/log/cuda12.log)" in said, said)
 check("-DAUTOTUNE_NVRTC_LIBRARY=" + str(machine.folder / "build/cuda12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12") in machine.log("configure-release"), "cmake's arguments")
+
+# A driver that is updated gets the newer NVRTC at the next call.
+(machine.folder / "bin/python3").write_text("#!/bin/bash\n" + GOOD["python3"] + "\n")
+code, _, said = machine.dev("run", "--version")
+check(code == 0 and "configuring build/release" in said, said)
+check("-DAUTOTUNE_NVRTC_LIBRARY=" + str(machine.folder / "build/cuda/nvidia/cu13/lib/libnvrtc.so.13") in machine.log("configure-release"), "cmake's arguments")
+code, _, said = machine.dev("run", "--version")
+check("configuring" not in said, said)
 
 # `tools/dev test` shows what fails, not what passes or is skipped, and leaves out GPU tests where there is no GPU.
 CTEST = '''case "$*" in
