@@ -8,10 +8,14 @@
 namespace autotune {
 
 std::int64_t Tensor::elements() const {
-    if (is_absent || std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.extent == 0; })) return 0;
+    if (is_empty()) return 0;
     std::int64_t count = 1;
     for (const Dim& dim : dims) count *= dim.extent;
     return count;
+}
+
+bool Tensor::is_empty() const {
+    return is_absent || std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.extent == 0; });
 }
 
 bool Tensor::repeats() const {
@@ -19,7 +23,7 @@ bool Tensor::repeats() const {
 }
 
 std::int64_t Tensor::span() const {
-    if (elements() == 0) return 0;
+    if (is_empty()) return 0;
     std::int64_t last = 0;
     for (const Dim& dim : dims) last += (dim.extent - 1) * dim.stride;
     return last + 1;

@@ -33,9 +33,11 @@ struct Tensor {
     bool is_optional = false;  // a problem of the op may do without it
     bool is_absent = false;    // and this one does: no memory, address 0; dims are empty
 
-    // Product of the extents: 1 without dimensions, 0 if absent or any extent is 0.
+    // Product of the extents: 1 without dimensions, 0 if absent or any extent is 0. REQUIRES: it fits, as that of a tensor does
+    // whose size was checked.
     std::int64_t elements() const;
-    bool is_empty() const { return elements() == 0; }
+    // Whether elements() is 0, of any extents.
+    bool is_empty() const;
     // Whether a dimension of more than one element has a stride of 0.
     bool repeats() const;
     // Elements from the first to one past the last, gaps included. 0 if any extent is 0 or the tensor is absent.

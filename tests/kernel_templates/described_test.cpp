@@ -420,6 +420,8 @@ TEST(Described, NumbersThatDoNotFitAreRefusedAsTheyAre) {
     EXPECT_EQ(refusal(given), "batch is 2147483648; give a whole number from 0 to 2147483647");
     for (TensorDescription& each : given.tensors) each.dims = {{large, 0}, {large, large}, {large, 1}};
     EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
+    for (TensorDescription& each : given.tensors) each.dims = {{3, 1}, {large, large}, {large, 1}};
+    EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
     for (TensorDescription& each : given.tensors) each.dims = {{huge, 0}, {huge, huge}, {huge, 1}};
     EXPECT_THAT(refusal(given), HasSubstr("give a whole number"));
 
