@@ -143,6 +143,14 @@ fails_with(Machine(ninja=None), "there is no ninja: install ninja-build, or pyth
 fails_with(Machine(python3='case "$*" in -) echo 0;; *) exit 1;; esac'),
            "python3 has no pip: install python3-pip, or install a CUDA 13 toolkit and set CUDA_PATH", AUTOTUNE_DEV_PACKAGES="skip")
 
+# A home that cannot be written does not fail a build: ccache gets a folder in build.
+machine = Machine(ccache='echo "/proc/none/.cache/ccache"', cmake=GOOD["cmake"].replace('--build)', '--build) echo "CCACHE_DIR=$CCACHE_DIR";'))
+code, _, said = machine.dev("run", "--version", HOME="/proc/none")
+check(code == 0 and f"CCACHE_DIR={machine.folder}/build/ccache\n" in machine.log("build-release"), machine.log("build-release"))
+machine = Machine(ccache='echo "$HOME/.cache/ccache"', cmake=GOOD["cmake"].replace('--build)', '--build) echo "CCACHE_DIR=$CCACHE_DIR";'))
+code, _, said = machine.dev("run", "--version")
+check(code == 0 and "CCACHE_DIR=\n" in machine.log("build-release"), machine.log("build-release"))
+
 # A driver of CUDA 12 gets an NVRTC that it can use.
 machine = Machine(python3=GOOD["python3"].replace("-) echo 0", "-) echo 12040"))
 code, _, said = machine.dev("run", "--version")
