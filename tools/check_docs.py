@@ -9,7 +9,7 @@ import re
 import sys
 
 SHOWN_FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)```\n", re.S)
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 VARIABLE = re.compile(r'"((?:AUTOTUNE|XDG|CUDA)_[A-Z_]+|HOME|NO_COLOR|VIRTUAL_ENV|PATH)"')
 DOCUMENTED = re.compile(r"^\| `([A-Z][A-Z0-9_]+)", re.M)
 TABLE = "tools/cli/environment.cpp"
@@ -42,9 +42,20 @@ def write_files(root):
 
 def dead_links(root):
     for document in documents(root):
-        for target in LINK.findall(document.read_text()):
-            if "://" not in target and not (document.parent / target).exists():
+        for target, anchor in LINK.findall(document.read_text()):
+            if "://" in target:
+                continue
+            path = document.parent / target if target else document
+            if not path.exists():
                 yield f"{document.relative_to(root)}: the link to {target} leads nowhere"
+            elif anchor and path.suffix == ".md" and anchor not in anchors(path):
+                yield f"{document.relative_to(root)}: {path.name} has no heading for #{anchor}"
+
+
+def anchors(path):
+    """The headings of a page as links name them: lower case, blanks as dashes, without punctuation."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ +(.*?) *$", text, re.M)}
 
 
 def long_readme(root):

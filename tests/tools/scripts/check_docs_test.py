@@ -7,7 +7,7 @@ import tempfile
 
 CHECK = pathlib.Path(__file__).resolve().parents[3] / "tools/check_docs.py"
 SOUND = {
-    "README.md": "[docs](docs/environment.md#top) [out](https://example.org/x)\n",
+    "README.md": "[docs](docs/environment.md) [out](https://example.org/x)\n",
     "CONTRIBUTING.md": "",
     "docs/environment.md": "| `AUTOTUNE_DB` | command |\n",
     "tools/cli/environment.cpp": 'auto environment_variables() {\n    return {"AUTOTUNE_DB"};\n}\nauto x = get("AUTOTUNE_DB");\n',
@@ -19,6 +19,8 @@ CASES = [
     ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint a;\n```\n", "a.cuh": "int a;\n"}, ""),
     ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint b;\n```\n", "a.cuh": "int a;\n"}, "README.md: shows another text than a.cuh has"),
     ({"README.md": "<!-- file: a.cuh -->\n```cuda\nint a;\n```\n"}, "README.md: shows a.cuh, which is no file"),
+    ({"README.md": "# A, b\n[here](#a-b) [there](b.md#x-y)\n", "b.md": "## X `y`\n"}, ""),
+    ({"README.md": "[there](b.md#x)\n", "b.md": "# X y\n```\n# x\n```\n"}, "README.md: b.md has no heading for #x"),
     ({"README.md": "word " * 700}, ""),
     ({"README.md": "word " * 701}, "README.md: 701 words"),
     ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),
