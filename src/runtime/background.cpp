@@ -40,6 +40,7 @@ Background::~Background() {
         queue_.clear();
     }
     has_work_.notify_all();
+    const process_end::Waiting waiting;
     for (std::thread& thread : threads_) thread.join();
 }
 
@@ -71,6 +72,7 @@ void Background::add(std::function<void()> work) {
 }
 
 void Background::wait() {
+    const process_end::Waiting waiting;
     std::unique_lock lock(mutex_);
     while (!queue_.empty() || busy_ > 0) {
         if (alive_ == 0) start_thread();  // the last one was ended by its work

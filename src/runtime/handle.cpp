@@ -57,7 +57,6 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
       plans_(kMostPlanBytes),
       fork_generation_(fork_generation()),
       background_(static_cast<unsigned>(std::clamp(usable_processors() / 2, 1, 8))) {
-    process_end::pin_library();
     process_end::watch(process_end::After::driver_opened);
     if (!settings_.warning.empty()) log_.warn(settings_.warning);
     if (settings_.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;

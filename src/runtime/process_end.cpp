@@ -1,6 +1,5 @@
 #include "src/runtime/process_end.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -77,14 +76,6 @@ void watch(After step) noexcept {
     std::atexit(at_exit);  // without memory for it the next step tries again
 }
 
-void pin_library() noexcept {
-    static constinit std::atomic<bool> is_pinned{false};
-    if (is_pinned.exchange(true)) return;
-    Dl_info info = {};
-    if (::dladdr(reinterpret_cast<const void*>(&at_exit), &info) == 0 || info.dli_fname == nullptr) return;
-    ::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);  // in the program itself there is nothing to pin
-}
-
 bool has_begun() noexcept {
     return begun.load(std::memory_order_relaxed);
 }
@@ -100,6 +91,14 @@ Section::Section() {
 
 Section::~Section() {
     if (--own_sections == 0) working.fetch_sub(1);
+}
+
+Waiting::Waiting() noexcept {
+    if (is_own_work()) working.fetch_sub(1);
+}
+
+Waiting::~Waiting() {
+    if (is_own_work()) working.fetch_add(1);
 }
 
 void check() {

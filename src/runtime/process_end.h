@@ -12,9 +12,6 @@ namespace autotune::runtime::process_end {
 enum class After : std::uint8_t { driver_opened, compiler_opened, compiled, planned };
 void watch(After step) noexcept;
 
-// Keeps the code of this library mapped after dlclose(): its threads, its thread-specific data and the handler above need it.
-void pin_library() noexcept;
-
 // Whether exit() has begun.
 bool has_begun() noexcept;
 
@@ -27,6 +24,15 @@ class Section {
     ~Section();
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
+};
+// Part of a section that waits for another thread: exit() does not wait for it, since that thread may be the one that called
+// exit().
+class Waiting {
+  public:
+    Waiting() noexcept;
+    ~Waiting();
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
 };
 // Between two steps of a section. Throws as that does.
 void check();

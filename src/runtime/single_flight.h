@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/runtime/log.h"
+#include "src/runtime/process_end.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -61,6 +62,7 @@ class SingleFlight {
         landed_.notify_all();
     }
     Value wait_for(Flight& flight) {
+        const process_end::Waiting waiting;
         std::unique_lock lock(mutex_);
         landed_.wait(lock, [&] { return flight.has_landed; });
         return result_of(flight);

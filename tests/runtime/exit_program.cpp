@@ -82,7 +82,8 @@ struct Program {
         const autotune_gemm_problem problem = product(m);
         const float one = 1, zero = 0;
         void* const data = reinterpret_cast<void*>(memory.address());
-        autotune_tuned_gemm(handle, &problem, &one, data, data, &zero, data, nullptr);
+        void* const result = reinterpret_cast<void*>(memory.address() + (8 << 20));
+        autotune_tuned_gemm(handle, &problem, &one, data, data, &zero, result, nullptr);
     }
     void plan(unsigned m) const {
         const autotune_gemm_problem problem = product(m);

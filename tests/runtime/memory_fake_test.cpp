@@ -236,7 +236,7 @@ TEST(OutOfMemory, OfAWarmIsAStatus) {
         autotune_refresh(handle.get());
         return [&] { return autotune_gemm_warm(handle.get(), &problem, &kernels); };
     };
-    expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 60)), 40);
+    expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 60)), 10);  // what was worked out stays
     EXPECT_GE(kernels, 1U);
 }
 
