@@ -9,9 +9,10 @@
 #include "src/gpu/shared_library.h"
 
 namespace autotune::gpu {
-namespace {
+// NVML's ABI as far as we need it (its header is in no wheel). 0 is success. The namespace has a name because g++ 13.3 crashes on
+// a class with members of unnamed namespaces' types in a unity build.
+namespace nvml_abi {
 
-// NVML's ABI as far as we need it (its header is in no wheel). 0 is success.
 using NvmlDevice = struct nvmlDevice_st*;
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
@@ -32,7 +33,9 @@ struct MemoryInfo {  // nvmlMemory_t
     unsigned long long used_bytes;
 };
 
-}  // namespace
+}  // namespace nvml_abi
+
+using namespace nvml_abi;
 
 struct Nvml::Api {
     int (*init)() = nullptr;
