@@ -289,7 +289,7 @@ TEST(TuneOnFake, SaysWhereTheTimeWent) {
 // many processors would have compiled all five before the card is ready.
 TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
     const auto phases_of = [](const std::string& shape) {
-        Sandbox sandbox("nvrtc delay_ms=200\n");
+        Sandbox sandbox("nvrtc delay_ms=600\n");
         const test::Words words{"tune",     "--op",     "hgemm", "--shape", shape, "--family",
                                 "gemm/mma", "--trials", "5",     "--jobs",  "1",   "--json"};
         return result_of(sandbox.autotune(words)).at("phases");
