@@ -122,7 +122,8 @@ db::WinnerStore& Session::open_store() {
     }
     const std::string path = told(places_.database_to_write());
     // What comes with the product is there all the same, and a winner is printed.
-    if (path.empty()) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
+    stores_nothing_ = path.empty();
+    if (stores_nothing_) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
     return open(path, {.or_read_only = true});
 }
 

@@ -100,6 +100,8 @@ class Session {
     // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning;
     // so is nothing at all, where no default place can be used.
     db::WinnerStore& open_store();
+    // Whether open_store() found no place for a database: what is put into the store is gone with the command.
+    bool stores_nothing() const { return stores_nothing_; }
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
     db::WinnerStore& open_store_to_read();
     // The same where a database that was never made is what to expect, named or not: nothing is said of it.
@@ -131,6 +133,7 @@ class Session {
     const Program& program_;
     const Arguments& arguments_;
     Places places_;
+    bool stores_nothing_ = false;
     Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
     std::vector<std::string> warnings_;  // all that were told

@@ -39,6 +39,11 @@ std::string shell_word(const std::string& word) {
 
 }  // namespace
 
+std::string why_unstored(const Session& session, const tuner::TuneResult& result) {
+    const bool is_lost = session.stores_nothing() && result.tuned && !result.interrupted;
+    return is_lost && result.not_stored.empty() ? "there is no place for a database" : result.not_stored;
+}
+
 Unstored set_aside(Session& session, const db::Winner& winner, const std::string& because) {
     if (because.empty()) return {};
     Unstored unstored{.because = because, .file = "", .line = db::to_json_line(winner)};

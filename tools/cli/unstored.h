@@ -17,6 +17,9 @@ struct Unstored {
     bool is_stored() const { return because.empty(); }
 };
 
+// Why the winner of a tune is stored nowhere; empty: it is, or there is nothing to store.
+std::string why_unstored(const Session& session, const tuner::TuneResult& result);
+
 // Writes the winner to a file of its own kind, appended to those of earlier runs: in the state folder, else the cache folder,
 // else a private folder under /tmp. `because` empty: does nothing. Never throws for a file that cannot be written.
 Unstored set_aside(Session& session, const db::Winner& winner, const std::string& because);

@@ -65,6 +65,33 @@ TEST(UnknownRequest, IsAnInternalErrorOfTheCoordinator) {
     }
 }
 
+TEST(WorkerBuild, AnotherThanTheCommandsIsAnErrorThatSaysWhatToDo) {
+    fake::Sandbox sandbox;
+    if (!in_fake_process(sandbox)) return;
+    WorkerSettings settings;
+    settings.binary = fake::autotune_binary();
+    settings.build = "0123abcd";
+    GpuWorkerClient client(settings);
+    client.send({{{"do", "drop"}, {"fixture", 0}}, {}}, {});
+    try {
+        for (int i = 0; i < 1500; ++i) {
+            std::vector<pollfd> fds;
+            client.add_to(fds);
+            ::poll(fds.data(), fds.size(), 20);
+            client.serve();
+        }
+        FAIL() << "nothing came";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::system);
+        EXPECT_NE(
+            std::string(error.what())
+                .find(") than this command (0123abcd): the command was replaced while it ran; what was measured is kept, run the "
+                      "same command again to go on"),
+            std::string::npos)
+            << error.what();
+    }
+}
+
 TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {
     fake::Sandbox sandbox;
     const fake::Outcome dance = sandbox.autotune({"__worker", "dance"});

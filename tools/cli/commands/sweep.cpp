@@ -67,7 +67,8 @@ class ItemReporter : public tuner::SweepObserver {
 
     void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta_s) override {
         progress_.clear();
-        swept_.push_back({item, item.result ? set_aside(session_, item.result->winner, item.result->not_stored) : Unstored{}});
+        swept_.push_back(
+            {item, item.result ? set_aside(session_, item.result->winner, why_unstored(session_, *item.result)) : Unstored{}});
         if (session_.json()) {
             list_.add(item_json(session_, swept_.back()));
             session_.out().flush();

@@ -91,7 +91,7 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Prob
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
     const tuner::TuneResult result = session.services().tune(problem, options, services);
     progress.clear();
-    const Unstored unstored = set_aside(session, result.winner, result.not_stored);
+    const Unstored unstored = set_aside(session, result.winner, why_unstored(session, result));
     print_result(session, gpu, problem, result, unstored);
     if (!unstored.is_stored()) {
         session.out().flush();
