@@ -498,7 +498,7 @@ TEST(Nvml, ReadsClockPowerAndThrottleReasons) {
     EXPECT_EQ(now.temperature_c, 61);
     EXPECT_EQ(now.throttle_reasons, gpu::kSoftwarePowerCap);
     EXPECT_EQ(nvml->power_limit_w("GPU-any"), 700);
-    EXPECT_EQ(nvml->other_processes("GPU-any", 100001), 2);
+    EXPECT_EQ(nvml->other_processes("GPU-any", 100000001), 2);
 }
 
 TEST(Nvml, ManyProcessesAreCountedInASecondAsk) {
