@@ -10,7 +10,7 @@ from .handle import U64, Handle, Scalar, default_handle
 from .problem import Attribute, Problem, Tensor
 
 
-MOST_PROBLEMS = 4096  # kept by `call`, at about 2 KB each
+MOST_PROBLEMS = 1024  # kept by `call`, at about 4 KB each with their keys
 _problems: Dict[Tuple[Any, ...], Problem] = {}
 
 

@@ -24,8 +24,8 @@ _LOST: Any = object()  # the entry of a winner that was raced and lost, or faile
 _NEAR = 0.95  # a record that lost by more than this is not raced again
 _NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
 
-MOST_MISSES = 4096  # problems that are noted, at some 3 KB each
-_MOST_ENTRIES = 4096  # decisions for torch's own kernel, which are quickly taken again
+MOST_MISSES = 2048  # problems that are noted, at 3.3 KB each
+_MOST_ENTRIES = 2048  # decisions for torch's own kernel, which are quickly taken again
 
 _misses: Counter[Problem] = Counter()
 Only = Optional[Callable[[Problem], bool]]
@@ -38,7 +38,7 @@ _active: List["Patch"] = []
 def misses() -> Dict[Problem, int]:
     """Problems that patched code ran by aten because no winner of them is on record, and how often each was met (once a shape and alignment).
 
-    The first 4096 of them since clear_misses().
+    The first 2048 of them since clear_misses().
     """
     return dict(_misses)
 
