@@ -26,10 +26,12 @@ enum class TrialStatus : std::uint8_t {
     rejected,        // compiled, but the compiler's report disqualifies it (spills, serialised wgmma)
     launch_refused,  // the driver said no and the context lives
     wrong_result,
-    timed_out,      // never a fact about the candidate: a busy machine does it too
+    timed_out,      // its kernel did not end; a fact about the candidate only where the detail says kOfItsOwnTime
     crashed,        // sticky CUDA error or death of the GPU worker
     out_of_memory,  // never a fact either: other processes may hold the memory
 };
+// How the detail of a time limit ends that does not count the time in which others had the processors.
+inline constexpr const char* kOfItsOwnTime = "of its own time";
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
 
@@ -76,7 +78,7 @@ struct Trial {
     bool by_circumstance = false;
 };
 // Whether a trial with this outcome, maybe of an older build, says something about its candidate: one that succeeded does, and so
-// does one that failed by itself. Time limits, a lack of memory and a process that others ended are the machine's doing.
+// does one that failed by itself. Limits in wall time, a lack of memory and a process that others ended are the machine's doing.
 bool is_about_candidate(TrialStatus status, std::string_view detail);
 
 // How an answer was found.

@@ -42,6 +42,14 @@ std::string limit_text(double seconds) {
     return text.str();
 }
 
+// By how many times itself a stage's limit is extended while others have the processors.
+constexpr double kMostGranted = 20;
+
+// Stages that end when a kernel of the candidate does.
+bool runs_a_kernel(const std::string& stage) {
+    return stage == "launch" || stage == "verify" || stage == "time";
+}
+
 }  // namespace
 
 GpuWorkerClient::~GpuWorkerClient() {
@@ -125,10 +133,18 @@ void GpuWorkerClient::serve() {
         finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, "the GPU worker " + how + " during " + stage_, by_others});
     } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline && !grant_waiting()) {
         const std::string limit = limit_text(limit_of(limits_, stage_));
+        const bool process_was_served =
+            process_->waited_for_processor_s() && granted_s_ < kMostGranted * limit_of(limits_, stage_);
         note(LogLevel::warn, "ended: stage " + stage_ + " took longer than " + limit);
         put_down();
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU gave no context in " + limit);
-        finish({GpuWorkerReply::Kind::timed_out, {}, stage_, slot_, "stage " + stage_ + " did not end in " + limit, true});
+        const bool by_kernel = runs_a_kernel(stage_) && process_was_served;
+        finish({GpuWorkerReply::Kind::timed_out,
+                {},
+                stage_,
+                slot_,
+                "stage " + stage_ + " did not end in " + limit + (by_kernel ? std::string(" ") + kOfItsOwnTime : ""),
+                !by_kernel});
     }
 }
 
@@ -178,16 +194,16 @@ void GpuWorkerClient::enter_stage(const std::string& stage, int slot) {
     stage_ = stage;
     slot_ = slot;
     deadline_ = Clock::now() + as_duration(limit_of(limits_, stage));
-    waited_before_s_ = process_->waited_for_processor_s();
+    waited_before_s_ = process_->waited_for_processor_s().value_or(0);
     granted_s_ = 0;
 }
 
 // Extends the limit that has passed by what the worker has waited for a processor since the stage began: a busy machine is not
 // the candidate's doing. Whether anything was left to grant.
 bool GpuWorkerClient::grant_waiting() {
-    constexpr double kLeast_s = 0.05, kMost = 20;  // times the limit
-    const double waited_s = process_->waited_for_processor_s() - waited_before_s_;
-    const double more_s = std::min(waited_s, kMost * limit_of(limits_, stage_)) - granted_s_;
+    constexpr double kLeast_s = 0.05;
+    const double waited_s = process_->waited_for_processor_s().value_or(waited_before_s_) - waited_before_s_;
+    const double more_s = std::min(waited_s, kMostGranted * limit_of(limits_, stage_)) - granted_s_;
     if (more_s < kLeast_s) return false;
     granted_s_ += more_s;
     deadline_ = *deadline_ + as_duration(more_s);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <fstream>
 #include <sstream>
 
 #include "src/core/read_file.h"

@@ -240,12 +240,12 @@ double WorkerProcess::cpu_seconds() const {
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-double WorkerProcess::waited_for_processor_s() const {
-    if (pid_ < 0) return 0;
+std::optional<double> WorkerProcess::waited_for_processor_s() const {
+    if (pid_ < 0) return std::nullopt;
     std::ifstream file("/proc/" + std::to_string(pid_) + "/schedstat");
     double ran_ns = 0, waited_ns = 0;
     file >> ran_ns >> waited_ns;
-    return file ? waited_ns / 1e9 : 0;
+    return file ? std::optional(waited_ns / 1e9) : std::nullopt;
 }
 
 void WorkerProcess::pause() {

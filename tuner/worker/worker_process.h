@@ -44,8 +44,8 @@ class WorkerProcess {
     bool was_ended_by_others() const;
     // Processor time that it has used, all threads together.
     double cpu_seconds() const;
-    // How long its main thread has been ready to run while others had the processors; 0 where the kernel does not tell.
-    double waited_for_processor_s() const;
+    // How long its main thread has been ready to run while others had the processors; nullopt where the kernel does not tell.
+    std::optional<double> waited_for_processor_s() const;
 
     void pause();
     void resume();

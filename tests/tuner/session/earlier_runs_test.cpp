@@ -87,6 +87,7 @@ TEST_F(EarlierRunsTest, WhatTheMachineDidIsTriedAgain) {
         EXPECT_EQ(read().known(2, today_), std::nullopt) << row.detail;
     }
     const std::vector<Row> facts = {
+        {TrialStatus::timed_out, "stage launch did not end in 2 s of its own time"},
         {TrialStatus::compile_failed, "compiling took more than 30 s of processor time"},
         {TrialStatus::compile_failed, "the compiler process was ended by signal 11 (Segmentation fault), twice"},
         {TrialStatus::compile_failed, "NVRTC refused gemm_simt_0 for sm_90a: error: static assertion failed"},

@@ -82,15 +82,14 @@ std::vector<Config> mutants_of(const Config& config) {
             mutants.push_back(config);
             mutants.back().set_at(at, value);
         }
-        Config& without = mutants.emplace_back();
-        Config& renamed = mutants.emplace_back();
+        Config without, renamed, swapped = config;
         for (std::size_t i = 0; i < config.values().size(); ++i) {
             const auto& [name, value] = config.values()[i];
             if (i != at) without.set(name, value);
             renamed.set(i == at ? "no_such_parameter" : name, value);
         }
-        Config& swapped = mutants.emplace_back(config);
         swapped.set_at(at, config.values()[(at + 1) % config.values().size()].second);
+        mutants.insert(mutants.end(), {without, renamed, swapped});
     }
     mutants.push_back(config);
     mutants.back().set("no_such_parameter", 1);

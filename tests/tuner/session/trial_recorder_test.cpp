@@ -123,7 +123,8 @@ TEST_F(TrialRecorderTest, WhatTheMachineDidIsNeitherStoredNorRemembered) {
     }
     keeper.flush(true);
     EXPECT_TRUE(kept(problem_).empty());
-    for (const JournalEntry& left : journal().left_over()) EXPECT_EQ(left.begun, 0);
+    const Journal reopened = journal();
+    for (const JournalEntry& left : reopened.left_over()) EXPECT_EQ(left.begun, 0);
 }
 
 TEST_F(TrialRecorderTest, WhoWasRunningWhenTheMachineWentDownTwiceIsCharged) {
