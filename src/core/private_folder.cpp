@@ -89,6 +89,19 @@ std::string why_folder_not_writable(const std::string& folder, std::size_t bytes
     return code == 0 ? "" : "the folder " + folder + " cannot be written: " + errno_text(code);
 }
 
+Home usable_home(const std::string& value) {
+    if (value.empty()) return {"", "HOME is not set"};
+    const std::string named = "HOME (" + value + ")";
+    if (value.front() != '/') return {"", named + " is not an absolute path"};
+    struct stat facts = {};
+    if (::stat(value.c_str(), &facts) != 0) return {"", named + " cannot be used (" + errno_text(errno) + ")"};
+    if (!S_ISDIR(facts.st_mode)) return {"", named + " cannot be used (" + errno_text(ENOTDIR) + ")"};
+    // Root's own folders, which containers open to their users, lock nobody out.
+    const bool is_another_users = facts.st_uid != ::geteuid() && (facts.st_uid != 0 || ::geteuid() == 0);
+    if (is_another_users) return {"", named + " belongs to another user, whom our files would lock out"};
+    return {value == "/" ? "" : value, ""};
+}
+
 std::string fallback_home() {
     return "/tmp/autotune-" + std::to_string(::geteuid());
 }

@@ -28,6 +28,15 @@ std::string why_folder_not_writable(const std::string& folder, std::size_t bytes
 // The same as far as it can be known without making anything: looks at the nearest folder that exists.
 std::string why_folder_not_makeable(const std::string& folder);
 
+// A user's home, or why nothing of ours can be kept in it.
+struct Home {
+    std::string path;     // without a slash at its end: empty for "/"
+    std::string trouble;  // empty: it can be used
+};
+// `value`: of the variable HOME, empty where it is not set. A home that is missing is never made, and one of another user, as
+// `sudo` and `su` leave it, is not used: files of this user there would lock its owner out.
+Home usable_home(const std::string& value);
+
 // The folder of this user under /tmp that stands in for a HOME that cannot be used: /tmp/autotune-UID. Never getpwuid: containers
 // run under ids that no user has.
 std::string fallback_home();

@@ -1,14 +1,13 @@
 #include "src/runtime/settings.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
+#include "src/core/private_folder.h"
 #include "src/gpu/library_folders.h"
 #include "src/runtime/status.h"
 #include "src/runtime/versions.h"
@@ -21,35 +20,25 @@ std::string variable(const Environment& environment, const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// Whether a folder is another user's. One that does not exist is nobody's.
-bool belongs_to_another(const std::string& folder) {
-    struct stat info = {};
-    return ::stat(folder.c_str(), &info) == 0 && info.st_uid != ::geteuid();
-}
-
-// An XDG folder: relative ones are ignored, as their specification asks; without HOME there is none.
+// An XDG folder: relative ones are ignored, as their specification asks. Empty where HOME cannot be used.
 std::string user_folder(const Environment& environment, const char* name, const std::string& below_home) {
     const std::string given = variable(environment, name);
-    if (given.starts_with('/')) return given;
-    const std::string home = variable(environment, "HOME");
-    return home.starts_with('/') ? home + below_home : "";
+    if (given.starts_with('/')) return given + "/autotune";
+    const Home home = usable_home(variable(environment, "HOME"));
+    return home.trouble.empty() ? home.path + below_home + "/autotune" : "";
 }
 
-std::string beneath(const std::string& folder, const std::string& name) {
-    return folder.empty() ? "" : folder + name;
-}
-
-// The default cache folder, none where it would be made in the HOME of another user, as `sudo` and `su` leave it: files of this
-// user there would keep that user out of a cache of his own.
-std::string cache_below_home(const Environment& environment, Settings& settings) {
-    const std::string folder = beneath(user_folder(environment, "XDG_CACHE_HOME", "/.cache"), "/autotune");
-    const std::string home = variable(environment, "HOME");
-    const bool is_below_home = folder.starts_with(home + "/");
-    if (home.empty() || !is_below_home || !belongs_to_another(home)) return folder;
-    settings.warning = "HOME (" + home +
-                       ") belongs to another user: no cache of compiled kernels is made there, they are "
-                       "compiled in every process; name a folder in AUTOTUNE_CACHE_DIR or options.cache_folder";
-    return "";
+// The folder that the command uses, too: the user's own, or where nothing can be made in that, a private one under /tmp. Empty
+// where there is neither. `why`: gets the reason of the second.
+std::string folder_or_stand_in(const Environment& environment, const char* name, const std::string& below_home,
+                               std::string& why) {
+    const std::string usual = user_folder(environment, name, below_home);
+    std::error_code error;
+    // What it holds is read even where nothing can be added.
+    if (!usual.empty() && std::filesystem::is_directory(usual, error)) return usual;
+    why = usual.empty() ? usable_home(variable(environment, "HOME")).trouble : why_folder_not_makeable(usual);
+    if (why.empty()) return usual;
+    return make_fallback_home().empty() ? fallback_home() + below_home + "/autotune" : "";
 }
 
 autotune_log_level level_of(const std::string& word) {
@@ -89,6 +78,26 @@ autotune_options standard_options() {
     return options;
 }
 
+// Without the environment there is no home, and nothing stands in for it.
+void fill_user_places(Settings& settings, const autotune_options& options, const Environment& environment) {
+    const std::string database = variable(environment, "AUTOTUNE_DB"), cache = variable(environment, "AUTOTUNE_CACHE_DIR");
+    const bool asks = options.read_environment != 0;
+    std::string why_no_data, why_no_cache, data_folder, cache_folder;
+    if (asks && options.database == nullptr && database.empty())
+        data_folder = folder_or_stand_in(environment, "XDG_DATA_HOME", "/.local/share", why_no_data);
+    if (asks && options.cache_folder == nullptr && cache.empty())
+        cache_folder = folder_or_stand_in(environment, "XDG_CACHE_HOME", "/.cache", why_no_cache);
+    fill(settings.database, options.database, database, data_folder.empty() ? "" : data_folder + "/autotune.db");
+    fill(settings.cache_folder, options.cache_folder, cache, cache_folder);
+    const std::string& why = why_no_cache.empty() ? why_no_data : why_no_cache;
+    if (why.empty()) return;
+    const bool is_nowhere = why_no_cache.empty() ? data_folder.empty() : cache_folder.empty();
+    settings.warning =
+        why + ": " +
+        (is_nowhere ? "kernels are compiled in every process" : fallback_home() + " is used instead, which a restart may empty") +
+        "; set HOME, or AUTOTUNE_DB and AUTOTUNE_CACHE_DIR";
+}
+
 }  // namespace
 
 Settings settings_of(const autotune_options* given, const Environment& environment) {
@@ -102,10 +111,7 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     const bool reads = options.read_environment != 0;
     const Environment asked = reads ? environment : [](const char*) -> const char* { return nullptr; };
     Settings settings;
-    fill(settings.database, options.database, variable(asked, "AUTOTUNE_DB"),
-         beneath(user_folder(asked, "XDG_DATA_HOME", "/.local/share"), "/autotune/autotune.db"));
-    fill(settings.cache_folder, options.cache_folder, variable(asked, "AUTOTUNE_CACHE_DIR"), cache_below_home(asked, settings));
-    if (!settings.cache_folder.empty() || options.cache_folder != nullptr) settings.warning.clear();
+    fill_user_places(settings, options, asked);
     fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), folder_beside_library("share/autotune/winners"));
     fill(settings.nvrtc, options.nvrtc, variable(asked, "AUTOTUNE_NVRTC"), "");
     // The compiler that was installed with us comes first.

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "src/core/private_folder.h"
 #include "src/runtime/status.h"
 #include "src/runtime/versions.h"
 #include "tests/runtime/sample.h"
@@ -59,11 +60,14 @@ TEST(Settings, TakeAnEmptyOptionAsNone) {
     EXPECT_EQ(settings_of(&given, with({{"AUTOTUNE_DB", "/variable.db"}, {"HOME", "/nobodys/home"}})).database, "");
 }
 
-// Of a HOME that no machine has: one that is another user's has no cache.
 TEST(Settings, UseTheFoldersOfTheCommandByDefault) {
-    const Settings settings = settings_of(nullptr, with({{"HOME", "/nobodys/home"}}));
-    EXPECT_EQ(settings.database, "/nobodys/home/.local/share/autotune/autotune.db");
-    EXPECT_EQ(settings.cache_folder, "/nobodys/home/.cache/autotune");
+    const test::TempFolder folder;
+    const std::string home = folder / "home";
+    std::filesystem::create_directory(home);
+    const Settings settings = settings_of(nullptr, with({{"HOME", home}}));
+    EXPECT_EQ(settings.database, home + "/.local/share/autotune/autotune.db");
+    EXPECT_EQ(settings.cache_folder, home + "/.cache/autotune");
+    EXPECT_EQ(settings.warning, "");
 }
 
 TEST(Settings, PutXdgFoldersBeforeHome) {
@@ -73,12 +77,30 @@ TEST(Settings, PutXdgFoldersBeforeHome) {
     EXPECT_EQ(settings.cache_folder, "/c/autotune");
 }
 
-TEST(Settings, IgnoreRelativeXdgFolders) {
-    EXPECT_EQ(settings_of(nullptr, with({{"XDG_DATA_HOME", "relative"}})).database, "");
+// The command keeps its winners there, too.
+TEST(Settings, StandInForAHomeThatCannotBeUsed) {
+    const std::string instead = fallback_home();
+    const auto expect_instead = [&](const Environment& environment, const std::string& why) {
+        const Settings settings = settings_of(nullptr, environment);
+        EXPECT_EQ(settings.database, instead + "/.local/share/autotune/autotune.db");
+        EXPECT_EQ(settings.cache_folder, instead + "/.cache/autotune");
+        EXPECT_EQ(settings.warning, why + ": " + instead +
+                                        " is used instead, which a restart may empty; set HOME, or AUTOTUNE_DB and "
+                                        "AUTOTUNE_CACHE_DIR");
+    };
+    expect_instead(with({}), "HOME is not set");
+    expect_instead(with({{"XDG_DATA_HOME", "relative"}}), "HOME is not set");
+    expect_instead(with({{"HOME", "/nonexistent"}}), "HOME (/nonexistent) cannot be used (No such file or directory)");
+    expect_instead(with({{"HOME", "here"}}), "HOME (here) is not an absolute path");
 }
 
-TEST(Settings, HaveNoDatabaseWithoutHome) {
-    EXPECT_EQ(settings_of(nullptr, with({})).database, "");
+TEST(Settings, WithoutTheEnvironmentHaveNoPlaces) {
+    autotune_options given = options();
+    given.read_environment = 0;
+    const Settings settings = settings_of(&given, with({}));
+    EXPECT_EQ(settings.database, "");
+    EXPECT_EQ(settings.cache_folder, "");
+    EXPECT_EQ(settings.warning, "");
 }
 
 TEST(Settings, ReadPinAndLogLevel) {
@@ -166,7 +188,7 @@ TEST(Versions, AnOlderStructLeavesTheRestZeroAndIsNotWrittenBeyond) {
     EXPECT_EQ(given.added, 3);
 }
 
-TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
+TEST(Settings, MakeNothingInTheHomeOfAnotherUser) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives folders away";
     const test::TempFolder folder;
     const std::string home = folder / "home";
@@ -174,9 +196,10 @@ TEST(Settings, MakeNoCacheInTheHomeOfAnotherUser) {
     EXPECT_EQ(settings_of(nullptr, with({{"HOME", home}})).cache_folder, home + "/.cache/autotune");
     ASSERT_EQ(::chown(home.c_str(), 65534, 65534), 0);
     const Settings settings = settings_of(nullptr, with({{"HOME", home}}));
-    EXPECT_EQ(settings.cache_folder, "");
-    EXPECT_NE(settings.warning.find("AUTOTUNE_CACHE_DIR"), std::string::npos);
-    const Settings named = settings_of(nullptr, with({{"HOME", home}, {"AUTOTUNE_CACHE_DIR", "/elsewhere"}}));
+    EXPECT_EQ(settings.cache_folder, fallback_home() + "/.cache/autotune");
+    EXPECT_NE(settings.warning.find("belongs to another user"), std::string::npos) << settings.warning;
+    const Settings named =
+        settings_of(nullptr, with({{"HOME", home}, {"AUTOTUNE_CACHE_DIR", "/elsewhere"}, {"AUTOTUNE_DB", "/x.db"}}));
     EXPECT_EQ(named.cache_folder, "/elsewhere");
     EXPECT_EQ(named.warning, "");
 }

@@ -1,7 +1,6 @@
 #include "tools/cli/places.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <functional>
@@ -54,28 +53,14 @@ bool is_there(const std::string& path) {
     return ::stat(path.c_str(), &facts) == 0;
 }
 
-// Whether folders that we make there would lock their owner out of them. Root's own folders, which containers open to their
-// users, are nobody's in that sense.
-bool is_another_users(const struct stat& facts) {
-    return facts.st_uid != ::geteuid() && (facts.st_uid != 0 || ::geteuid() == 0);
-}
-
 PlaceKind database_kind() {
     return {kDataBeneathHome, "winners are stored", "winners are printed and not stored", "--db or AUTOTUNE_DB", kDatabaseName};
 }
 
 }  // namespace
 
-Places::Home Places::home() const {
-    const auto value = environment_.get("HOME");
-    if (!value) return {"", "HOME is not set"};
-    if (value->front() != '/') return {"", "HOME (" + *value + ") is not an absolute path"};
-    struct stat facts = {};
-    // Never made: a service without a home has one like /nonexistent, which is to stay so.
-    if (::stat(value->c_str(), &facts) != 0) return {"", "HOME (" + *value + ") cannot be used (" + errno_text(errno) + ")"};
-    if (!S_ISDIR(facts.st_mode)) return {"", "HOME (" + *value + ") cannot be used (" + errno_text(ENOTDIR) + ")"};
-    if (is_another_users(facts)) return {"", "HOME (" + *value + ") belongs to another user, whom our files would lock out"};
-    return {*value == "/" ? "" : *value, ""};
+Home Places::home() const {
+    return usable_home(environment_.get("HOME").value_or(""));
 }
 
 // The variable if absolute, as its specification asks; else below HOME; empty where that cannot be used.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "src/core/private_folder.h"
 #include "tools/cli/environment.h"
 
 namespace autotune::cli {
@@ -32,10 +33,6 @@ class Places {
     std::string usual_state_folder() const;
 
   private:
-    struct Home {
-        std::string path;
-        std::string trouble;  // why it cannot be used; empty: it can
-    };
     Home home() const;
     std::string xdg_folder(const char* variable, const char* beneath_home) const;
     std::string default_database() const;
