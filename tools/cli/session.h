@@ -38,7 +38,7 @@ struct Streams {
 // What the program is and stands in; given by main, or by a test.
 struct Program {
     std::string binary;                        // what workers are started from
-    std::string build;                         // build id of this executable; empty: workers may be of any
+    std::string build = {};                    // build id of this executable; empty: workers may be of any
     std::string version;                       // "0.1.0"
     std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
