@@ -19,7 +19,7 @@
  *  - Overlap: every call checks that no element of an output lies where another array of the call has one (OVERLAP). Arrays that
  *    take turns in one memory, as columns of a larger matrix do, are none. The output of add may be an input, and that of softmax
  *    its input, where both have the same strides.
- *  - A stride of 0 repeats elements of an input. An output whose elements lie over each other is INVALID_ARGUMENT.
+ *  - A stride of 0 repeats elements of an input. An output whose elements overlap each other is INVALID_ARGUMENT.
  *  - Structs that begin with struct_size: those of an older library are taken, their newer members count as 0; those of a newer
  * one are taken where what this library does not know is 0.
  *  - The process may end at any time. Once exit() has begun, a call of another thread that would make a plan is NOT_PLANNED;
@@ -69,7 +69,7 @@ typedef enum autotune_status {
     AUTOTUNE_DRIVER_ERROR = 10,       /* a CUDA driver call failed; the message names it */
     AUTOTUNE_FORKED = 11,             /* the object belongs to the parent process */
     AUTOTUNE_INTERNAL_ERROR = 12,     /* a bug of the library */
-    AUTOTUNE_OVERLAP = 13             /* an output lies over another array */
+    AUTOTUNE_OVERLAP = 13             /* an output overlaps another array */
 } autotune_status;
 
 /* One sentence for a status; never NULL.

@@ -82,7 +82,7 @@ class InternalError(Error, RuntimeError):
 
 
 class Overlap(Error, ValueError):
-    """An output lies over another array."""
+    """An output overlaps another array."""
 
     status = 13
 

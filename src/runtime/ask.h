@@ -19,7 +19,7 @@ struct CallForm {
     static constexpr std::size_t kMostTensors = 16;
 
     std::array<std::uint8_t, kMostTensors> order = in_order();  // tensor i of the problem is address order[i] of the call
-    // The first output may be an input of the same layout. No output may lie over another tensor otherwise.
+    // The first output may be an input of the same layout. No output may overlap another tensor otherwise.
     bool may_be_in_place = false;
 
     static constexpr std::array<std::uint8_t, kMostTensors> in_order() {

@@ -274,7 +274,7 @@ const char* autotune_status_string(autotune_status status) {
         case AUTOTUNE_INTERNAL_ERROR:
             return "internal error";
         case AUTOTUNE_OVERLAP:
-            return "an output lies over another array";
+            return "an output overlaps another array";
     }
     return "unknown status";
 }

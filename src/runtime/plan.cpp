@@ -211,7 +211,7 @@ autotune_status Plan::refuse_argument(const std::string& why) const noexcept {
     }
 }
 
-// The first pair that lies over each other and must not. Arrays whose ranges do not meet take two subtractions.
+// The first pair that overlaps and must not. Arrays whose ranges do not meet take two subtractions.
 const Plan::Pair* Plan::overlapping(const Call& call) const noexcept {
     for (const Pair& pair : pairs_) {
         const std::uintptr_t output = bits_of(call.tensors[pair.output]), other = bits_of(call.tensors[pair.other]);
@@ -243,7 +243,7 @@ bool Plan::is_fit(const Call& call) const noexcept {
 
 // Of ops that work in place, where this pair does not.
 std::string Plan::in_place_rule() const {
-    return form_.may_be_in_place ? ", or " + tensor_names_[output_] + " is an input of the same layout" : "";
+    return form_.may_be_in_place ? ", unless " + tensor_names_[output_] + " is an input of the same layout" : "";
 }
 
 // Which of the checks in is_fit() a call fails; cold, so it may build a sentence.
@@ -268,9 +268,9 @@ autotune_status Plan::refuse(const Call& call) const {
     if (const Pair* const pair = overlapping(call)) {
         const std::string& other = tensor_names_[pair->other];
         return fail(AUTOTUNE_OVERLAP,
-                    tensor_names_[pair->output] + " lies over " + other + "; " +
-                        (pair->may_be_same ? "it may be " + other + " itself, or lie beside it"
-                                           : "an output of op " + op_ + " lies beside all other tensors" + in_place_rule()));
+                    tensor_names_[pair->output] + " overlaps " + other + "; " +
+                        (pair->may_be_same ? "it may be " + other + " itself, or must not overlap it"
+                                           : "an output of " + op_ + " must not overlap another tensor" + in_place_rule()));
     }
     const std::string needed = std::to_string(workspace_bytes()) + " bytes (autotune_plan_workspace)";
     if (call.workspace == nullptr || call.workspace_bytes < workspace_bytes())

@@ -63,9 +63,9 @@ TEST(AddPlan, RefusesAnOutputThatLiesPartlyOverAnInput) {
     for (const std::ptrdiff_t bytes : {16, 4080, -16, -4080}) {
         EXPECT_EQ(ready.run(a, b, moved(a, bytes)), AUTOTUNE_OVERLAP) << bytes;
         EXPECT_EQ(ready.run(a, b, moved(b, bytes)), AUTOTUNE_OVERLAP) << bytes;
-        EXPECT_STREQ(autotune_last_error(ready.handle.get()), "c lies over b; it may be b itself, or lie beside it");
+        EXPECT_STREQ(autotune_last_error(ready.handle.get()), "c overlaps b; it may be b itself, or must not overlap it");
     }
-    EXPECT_STREQ(autotune_status_string(AUTOTUNE_OVERLAP), "an output lies over another array");
+    EXPECT_STREQ(autotune_status_string(AUTOTUNE_OVERLAP), "an output overlaps another array");
 }
 
 TEST(AddPlan, AllowsAnOutputRightBesideAnInputAndInputsThatOverlap) {

@@ -1,4 +1,4 @@
-// Where arrays of a call may lie: outputs lie over no other array, by their elements and not by their ranges, but where an op
+// Where arrays of a call may lie: outputs overlap no other array, by their elements and not by their ranges, but where an op
 // works in place; operands may repeat one matrix or row.
 #include <gtest/gtest.h>
 
@@ -66,15 +66,15 @@ TEST(Overlap, SoftmaxWorksInPlaceOfTheSameLayoutAlone) {
         .tensor("lse", AUTOTUNE_F32, {16});
     Placed in_place(same);
     EXPECT_EQ(in_place.run({0, 0, kFar}), "");
-    EXPECT_EQ(in_place.run({0, 64, kFar}), "y lies over x; it may be x itself, or lie beside it");
+    EXPECT_EQ(in_place.run({0, 64, kFar}), "y overlaps x; it may be x itself, or must not overlap it");
     EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap behind each row of x, which 16 elements fill
     EXPECT_EQ(in_place.run({0, kFar, 252}),
-              "lse lies over x; an output of op softmax lies beside all other tensors, or y is an input of the same layout");
-    EXPECT_THAT(in_place.run({0, 0, 0}), HasSubstr("y lies over lse; "));
-    EXPECT_THAT(in_place.run({0, kFar, kFar}), HasSubstr("y lies over lse; "));
+              "lse overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
+    EXPECT_THAT(in_place.run({0, 0, 0}), HasSubstr("y overlaps lse; "));
+    EXPECT_THAT(in_place.run({0, kFar, kFar}), HasSubstr("y overlaps lse; "));
     Placed moved(wider);
     EXPECT_EQ(moved.run({0, 0, kFar}),
-              "y lies over x; an output of op softmax lies beside all other tensors, or y is an input of the same layout");
+              "y overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
     EXPECT_EQ(moved.run({0, kFar, 2 * kFar}), "");
 }
 
@@ -88,8 +88,8 @@ TEST(Overlap, AddWorksInPlaceOfEitherInput) {
     EXPECT_EQ(placed.run({0, kFar, kFar}), "");
     EXPECT_EQ(placed.run({0, 0, 0}), "");
     EXPECT_EQ(placed.run({0, 16, 4096 + 16}), "");
-    EXPECT_EQ(placed.run({0, 16, 4096}), "c lies over b; it may be b itself, or lie beside it");
-    EXPECT_EQ(placed.run({0, kFar, 4080}), "c lies over a; it may be a itself, or lie beside it");
+    EXPECT_EQ(placed.run({0, 16, 4096}), "c overlaps b; it may be b itself, or must not overlap it");
+    EXPECT_EQ(placed.run({0, kFar, 4080}), "c overlaps a; it may be a itself, or must not overlap it");
 }
 
 TEST(Overlap, AProductIsNoneOfItsOperands) {
@@ -102,10 +102,10 @@ TEST(Overlap, AProductIsNoneOfItsOperands) {
         .word("beta", "any");
     Placed placed(square, {1, 1});
     EXPECT_EQ(placed.run({0, 0, 2048}), "");
-    EXPECT_EQ(placed.run({0, kFar, 0}), "c lies over a; an output of op gemm lies beside all other tensors");
-    EXPECT_EQ(placed.run({0, kFar, kFar}), "c lies over b; an output of op gemm lies beside all other tensors");
-    EXPECT_EQ(placed.run({0, kFar, 2032}), "c lies over a; an output of op gemm lies beside all other tensors");
-    EXPECT_EQ(placed.run({2048, kFar, 16}), "c lies over a; an output of op gemm lies beside all other tensors");
+    EXPECT_EQ(placed.run({0, kFar, 0}), "c overlaps a; an output of gemm must not overlap another tensor");
+    EXPECT_EQ(placed.run({0, kFar, kFar}), "c overlaps b; an output of gemm must not overlap another tensor");
+    EXPECT_EQ(placed.run({0, kFar, 2032}), "c overlaps a; an output of gemm must not overlap another tensor");
+    EXPECT_EQ(placed.run({2048, kFar, 16}), "c overlaps a; an output of gemm must not overlap another tensor");
 }
 
 // A, B and C are columns of one matrix with rows of 128 elements.
@@ -116,8 +116,8 @@ TEST(Overlap, ArraysThatTakeTurnsInOneMemoryDoNotOverlap) {
     for (const char* name : {"a", "b", "c"}) columns.tensor(name, AUTOTUNE_F16, {32, 32}, {128, 1});
     Placed placed(columns, {1, 0});
     EXPECT_EQ(placed.run({0, 64, 128}), "");
-    EXPECT_EQ(placed.run({0, 64, 112}), "c lies over b; an output of op gemm lies beside all other tensors");
-    EXPECT_EQ(placed.run({0, 64, 240}), "c lies over a; an output of op gemm lies beside all other tensors");  // in the next row
+    EXPECT_EQ(placed.run({0, 64, 112}), "c overlaps b; an output of gemm must not overlap another tensor");
+    EXPECT_EQ(placed.run({0, 64, 240}), "c overlaps a; an output of gemm must not overlap another tensor");  // in the next row
 }
 
 TEST(Overlap, OutputsOfAttentionLieBesideEachOther) {
@@ -131,19 +131,19 @@ TEST(Overlap, OutputsOfAttentionLieBesideEachOther) {
     Placed placed(forward, {1});
     constexpr std::int64_t kBytes = 2 * 16 * 64 * 2;
     EXPECT_EQ(placed.run({0, 0, 0, kBytes, 2 * kBytes}), "");
-    EXPECT_EQ(placed.run({0, kFar, kFar, 0, 2 * kFar}), "o lies over q; an output of op attention lies beside all other tensors");
+    EXPECT_EQ(placed.run({0, kFar, kFar, 0, 2 * kFar}), "o overlaps q; an output of attention must not overlap another tensor");
     EXPECT_EQ(placed.run({0, kFar, 2 * kFar, kBytes, 16}),
-              "lse lies over q; an output of op attention lies beside all other tensors");
-    EXPECT_EQ(placed.run({0, 0, 0, kFar, kFar + 16}), "o lies over lse; an output of op attention lies beside all other tensors");
+              "lse overlaps q; an output of attention must not overlap another tensor");
+    EXPECT_EQ(placed.run({0, 0, 0, kFar, kFar + 16}), "o overlaps lse; an output of attention must not overlap another tensor");
     for (const char* name : {"q", "k", "v", "o"}) backward.tensor(name, AUTOTUNE_BF16, extents);
     backward.tensor("lse", AUTOTUNE_F32, {1, 2, 16}).tensor("do", AUTOTUNE_BF16, extents);
     for (const char* name : {"dq", "dk", "dv"}) backward.tensor(name, AUTOTUNE_BF16, extents, packed);
     Placed gradients(backward, {1});
     EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, kFar + 512}), "");
     EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 128, kFar + 512}),
-              "dq lies over dk; an output of op attention_bwd lies beside all other tensors");
+              "dq overlaps dk; an output of attention_bwd must not overlap another tensor");
     EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, 0}),
-              "dv lies over q; an output of op attention_bwd lies beside all other tensors");
+              "dv overlaps q; an output of attention_bwd must not overlap another tensor");
 }
 
 // Numbers from -2 to 2, and the product by definition.
