@@ -151,8 +151,13 @@ class Patch:
                 entries[key] = _LOST
         warnings.warn(f"autotune.torch.patch() leaves a call of aten::{name} to torch after an error: {error!r}", RuntimeWarning, stacklevel=3)
 
-    def plan(self, problem: Problem, index: int) -> Optional[Plan]:
-        """The problem's plan where a winner is on record that may be as fast as aten's kernel; None otherwise."""
+    def plan(self, describe: Callable[[], Problem], index: int) -> Optional[Plan]:
+        """The problem's plan where a winner is on record that may be as fast as aten's kernel; None otherwise, and for operands of which
+        there is no problem: the gradient of a sum repeats one element."""
+        try:
+            problem = describe()
+        except InvalidArgument:
+            return None
         if self._only is not None and not self._only(problem):
             return None
         recorded = _records.read()
@@ -213,8 +218,7 @@ class Patch:
         if c is not None and (tuple(c.shape) != shape or c.dtype != a.dtype or c.device != a.device):
             return None
         out = Tensor(word, shape) if c is None else tensor_of(c)
-        problem = _engine.gemm_problem(tensor_of(a), tensor_of(b), out)
-        plan = self.plan(problem, a.get_device())
+        plan = self.plan(lambda: _engine.gemm_problem(tensor_of(a), tensor_of(b), out), a.get_device())
         if plan is None:
             return None
         strides = plan.problem.tensors["c"].strides
@@ -323,8 +327,7 @@ def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) 
     if x.dim() == 0:
         return None
     described = tensor_of(x if x.dim() <= 5 else x.flatten(0, x.dim() - 5))
-    problem = Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)})
-    plan = patch.plan(problem, x.get_device())
+    plan = patch.plan(lambda: Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)}), x.get_device())
     if plan is None:
         return None
     return patch.winner(

@@ -59,7 +59,7 @@ class _Forward:
             return None
         q, _, v = self.tensors
         o, _, with_lse = self.outputs(q, v)
-        plan = patch.plan(attention_problem(*self.tensors, o, _mask(self.is_causal), with_lse), q.get_device())
+        plan = patch.plan(lambda: attention_problem(*self.tensors, o, _mask(self.is_causal), with_lse), q.get_device())
         if plan is None:
             return None
         return patch.winner(lambda: Described(plan, q.get_device(), 5, (self.scale,)), self.launch, theirs)
@@ -213,7 +213,7 @@ def _backward(
     grad = columns(grad)
 
     def make() -> Any:
-        plan = patch.plan(backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device())
+        plan = patch.plan(lambda: backward_problem(*inputs, o, grad, _mask(is_causal)), grad.get_device())
         if plan is None:
             return None
         return patch.winner(

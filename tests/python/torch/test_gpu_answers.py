@@ -236,6 +236,19 @@ class Fails(base.Gpu):
                 self.assertTrue(torch.equal(F.linear(x, w), expected))
 
 
+    def test_the_gradient_of_a_sum_is_torchs(self):
+        m, n, k = SHIPPED
+        x, w = matrix(m, k).requires_grad_(), matrix(n, k, seed=1).requires_grad_()
+        F.linear(x, w).sum().backward()
+        expected = x.grad, w.grad
+        x.grad = w.grad = None
+        with at.patch(least_gain=0.011), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            F.linear(x, w).sum().backward()
+        for got, wanted in zip((x.grad, w.grad), expected):
+            self.assertLess(base.error(got, wanted.double()), 1e-2)
+
+
 class Memory(base.Gpu):
     SPLIT = (64, 64, 16384)  # m, n, k: a default that divides K, so that it has a workspace
 

@@ -242,7 +242,7 @@ class Rule(unittest.TestCase):
         return patch
 
     def is_taken(self, patch):
-        return patch.plan(self.PROBLEM, 0) is not None
+        return patch.plan(lambda: self.PROBLEM, 0) is not None
 
     def is_ours(self, entry):
         return entry is not None and entry is not _patch._LOST
@@ -270,6 +270,13 @@ class Rule(unittest.TestCase):
         with mock.patch.object(_patch._engine, "plan_of", mock.Mock(side_effect=autotune.NoKernel("no family"))), warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertFalse(self.is_taken(self.patch()))
+        self.assertEqual(at.misses(), {})
+
+    def test_a_gradient_that_repeats_one_element_is_atens(self):
+        repeated, dense = Tensor("bf16", (16, 64), (0, 0)), Tensor("bf16", (64, 32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertIsNone(self.patch().plan(lambda: _patch._engine.gemm_problem(repeated, dense, Tensor("bf16", (16, 32))), 0))
         self.assertEqual(at.misses(), {})
 
     def test_what_is_not_wanted_is_neither_taken_nor_a_miss(self):
