@@ -181,7 +181,7 @@ extern "C" [[gnu::visibility("default")]] int ioctl(int file, unsigned long requ
 }
 
 // With AUTOTUNE_UNREAPABLE a killed child never seems to go, as one that is stuck in the driver.
-extern "C" [[gnu::visibility("default")]] pid_t waitpid(pid_t child, int* status, int options) {
+extern "C" [[gnu::visibility("default")]] pid_t wait4(pid_t child, int* status, int options, rusage* used) {
     if ((options & WNOHANG) != 0 && getenv("AUTOTUNE_UNREAPABLE") != nullptr) return 0;
-    return static_cast<pid_t>(syscall(SYS_wait4, child, status, options, nullptr));
+    return static_cast<pid_t>(syscall(SYS_wait4, child, status, options, used));
 }
