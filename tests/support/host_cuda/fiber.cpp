@@ -1,5 +1,5 @@
-// Ubuntu's compilers define _FORTIFY_SOURCE. With it glibc ends the process when _longjmp leaves for another stack, which is what a
-// fiber does.
+// Ubuntu's compilers define _FORTIFY_SOURCE. With it glibc ends the process when _longjmp leaves for another stack, which is what
+// a fiber does.
 #undef _FORTIFY_SOURCE
 
 #include "tests/support/host_cuda/fiber.h"
