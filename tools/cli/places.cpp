@@ -99,18 +99,14 @@ std::string Places::default_database() const {
     return folder.empty() ? "" : folder + kDatabaseName;
 }
 
-// One that is there is the one. Else that of an earlier run that could not use the usual place, so that its winners are found.
+// One that is there is the one, also where nothing could be added.
 const Place& Places::database_to_read() {
     if (written_) return *written_;
     if (read_) return *read_;
     const auto named = environment_.get("AUTOTUNE_DB");
     const std::string usual = named.value_or(default_database());
-    const std::string instead = fallback_home() + kDataBeneathHome + "/autotune" + kDatabaseName;
     if (named || is_there(usual)) {
         read_ = Place{usual, ""};
-    } else if (why_fallback_home_is_unsafe().empty() && is_there(instead)) {
-        const std::string why = usual.empty() ? home().trouble : "there is no database " + usual;
-        read_ = Place{instead, instead_text(why, usual.empty(), database_kind(), instead)};
     } else {
         read_ = find_place(database_kind(), xdg_folder("XDG_DATA_HOME", kDataBeneathHome), home().trouble,
                            why_folder_not_makeable, false);
