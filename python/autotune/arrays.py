@@ -207,12 +207,14 @@ def view(array: DeviceArray, stream: Optional[int] = 0) -> ArrayView:
 
 
 class Placed(NamedTuple):
-    """Where an argument of a call lies. `device` and `size` (bytes, from the first to the last element) are None where that is not known."""
+    """Where an argument of a call lies. `device`, `size` (bytes, from the first to the last element) and `seen` (the array's description) are None where that is not
+    known."""
 
     address: int
     device: Optional[int] = None
     read_only: bool = False
     size: Optional[int] = None
+    seen: Optional[ArrayView] = None
 
 
 def placed(array: Address, stream: int = 0) -> Placed:
@@ -225,10 +227,10 @@ def placed(array: Address, stream: int = 0) -> Placed:
         tensor: Any = array
         _check_torch(tensor)
         last = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else -1
-        return Placed(tensor.data_ptr(), tensor.device.index, False, (last + 1) * tensor.element_size())
+        return Placed(tensor.data_ptr(), tensor.device.index, False, (last + 1) * tensor.element_size(), _from_torch(tensor))
     seen = view(array, stream)
     last = sum((extent - 1) * step for extent, step in zip(seen.shape, seen.strides)) if 0 not in seen.shape else -1
-    return Placed(seen.address, device_of_view(seen), seen.read_only, (last + 1) * BYTES[seen.dtype])
+    return Placed(seen.address, device_of_view(seen), seen.read_only, (last + 1) * BYTES[seen.dtype], seen)
 
 
 def _address(value: Any) -> int:

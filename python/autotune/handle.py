@@ -9,7 +9,7 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
+from typing import Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
 
 from . import _library
 from ._checked import INT32, UINT64, Path, integer, path, word
@@ -98,15 +98,33 @@ def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
             raise InvalidArgument(f"{name} is {number}, which f32 cannot express")
 
 
-def _check_writable(problem: Problem, arrays: Sequence[Placed]) -> None:
-    if not any(each.read_only for each in arrays):
+def _check_arrays(problem: Problem, arrays: Sequence[Placed]) -> None:
+    """Raises InvalidArgument for arrays that are not what the problem says. Nothing is known of an address."""
+    if all(each.seen is None for each in arrays):
         return
     from .ops import SCHEMA
 
     schema = SCHEMA.get(problem.op)
+    if schema is not None and len(arrays) > len(schema.tensors):
+        raise InvalidArgument(f"the call passes {len(arrays)} arrays; op {problem.op} takes {len(schema.tensors)}")
     for form, each in zip(schema.tensors if schema is not None else (), arrays):
         if each.read_only and form.access != "in":
             raise InvalidArgument(f"{form.name} is written, and its array is read-only; give an array that may be written")
+        planned = problem.tensors.get(form.name)
+        if planned is None or each.seen is None:
+            continue
+        if each.seen.dtype != planned.dtype:
+            raise InvalidArgument(f"{form.name} is {planned.dtype} in the problem, and its array is {each.seen.dtype}")
+        # Extents of 1 count for nothing: a batch of one matrix is that matrix.
+        if _layout(each.seen.shape, each.seen.strides) != _layout(planned.shape, planned.strides):
+            raise InvalidArgument(
+                f"{form.name} has shape {planned.shape} and strides {planned.strides} in the problem, and its array shape {each.seen.shape} "
+                f"and strides {each.seen.strides}; plan the problem of these arrays"
+            )
+
+
+def _layout(shape: Sequence[int], strides: Sequence[int]) -> List[Tuple[int, int]]:
+    return [] if 0 in shape else [(extent, step) for extent, step in zip(shape, strides) if extent != 1]
 
 
 class Launch(Protocol):
@@ -201,7 +219,7 @@ class Plan:
         call, seen = Call(len(arrays), scalars), [placed(array, stream) for array in arrays]
         memory = placed(workspace, stream)
         check_devices([each.device for each in (*seen, memory)], self._device, "the plan was made on")
-        _check_writable(self.problem, seen)
+        _check_arrays(self.problem, seen)
         call.set([each.address for each in seen])
         if workspace is not None:
             call.set_workspace(memory, self.info.workspace_bytes)
@@ -370,7 +388,7 @@ class Handle:
         on = stream_handle(stream)
         seen = [placed(array, on) for array in arrays]
         check_current_device([each.device for each in seen])
-        _check_writable(problem, seen)
+        _check_arrays(problem, seen)
         self._run(problem, [each.address for each in seen], scalars, on)
 
     def _run(self, problem: Problem, addresses: Sequence[int], scalars: Sequence[Scalar], stream: int) -> None:

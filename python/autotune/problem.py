@@ -3,7 +3,8 @@
 import ctypes
 import numbers
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
+from types import MappingProxyType
+from typing import Any, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from . import _library
 from ._checked import INT64, integer, integers, word
@@ -64,8 +65,8 @@ class Problem:
     __slots__ = ("op", "tensors", "attributes", "_struct", "_keep", "_hash")
 
     op: str
-    tensors: Dict[str, Tensor]
-    attributes: Dict[str, Attribute]
+    tensors: Mapping[str, Tensor]
+    attributes: Mapping[str, Attribute]
     _struct: _library.ProblemStruct
     _keep: Any
     _hash: int
@@ -80,9 +81,10 @@ class Problem:
             object.__setattr__(self, name, value)
 
         set_("op", op)
-        set_("tensors", {name: Tensor.of(tensor) for name, tensor in tensors.items() if tensor is not None})
-        set_("attributes", {name: _attribute(name, value) for name, value in (attributes or {}).items() if value is not None})
-        set_("_hash", hash((op, tuple(self.tensors.items()), tuple(self.attributes.items()))))
+        set_("tensors", MappingProxyType({name: Tensor.of(tensor) for name, tensor in tensors.items() if tensor is not None}))
+        words = {name: _attribute(name, value) for name, value in (attributes or {}).items() if value is not None}
+        set_("attributes", MappingProxyType(words))
+        set_("_hash", hash((op, frozenset(self.tensors.items()), frozenset(self.attributes.items()))))
         set_("_keep", None)
         set_("_struct", self._make_struct())
 
@@ -99,7 +101,7 @@ class Problem:
         return self
 
     def __reduce__(self) -> Any:
-        return Problem, (self.op, self.tensors, self.attributes)
+        return Problem, (self.op, dict(self.tensors), dict(self.attributes))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Problem):

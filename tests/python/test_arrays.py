@@ -359,6 +359,28 @@ class Written(MachineTest):
             with self.assertRaisesRegex(autotune.InvalidArgument, message):
                 call()
 
+    # They gave wrong answers and reads outside of the arrays.
+    def test_arrays_are_those_of_the_problem(self):
+        a, b, c = (Array((8, 8), integers(64, seed)) for seed in range(3))
+        plan = self.handle.plan(autotune.Problem("gemm", {"a": a, "b": b, "c": c}))
+        strided = Interface(**{**a.__cuda_array_interface__, "strides": (32, 2)})
+        small, single = Array((4, 8), integers(32, 1)), Array((8, 8), typestr="<f4")
+        for given, message in (
+            ((strided, b, c), r"a has shape \(8, 8\) and strides \(8, 1\) in the problem, and its array shape \(8, 8\) and strides \(16, 1\)"),
+            ((a, small, c), r"b has shape \(8, 8\).*and its array shape \(4, 8\)"),
+            ((a, b, single), "c is f16 in the problem, and its array is f32"),
+            ((a, b, c, None, None, None, None, None, None, None, a), r"the call passes 11 arrays; op gemm takes \d+"),
+        ):
+            for call in (
+                lambda: self.handle.run(plan.problem, *given, scalars=(1.0, 0.0)),
+                lambda: plan.run(*given, scalars=(1.0, 0.0), workspace=1 << 20),
+                lambda: plan.bind(*given, scalars=(1.0, 0.0), workspace=1 << 20),
+            ):
+                with self.assertRaisesRegex(autotune.InvalidArgument, message):
+                    call()
+        batch = Interface(**{**a.__cuda_array_interface__, "shape": (1, 8, 8), "strides": None})
+        self.handle.run(plan.problem, batch, b, c, scalars=(1.0, 0.0))  # a batch of one matrix is that matrix
+
     def test_a_workspace_is_measured_where_that_is_possible(self):
         from autotune.arrays import placed
         from autotune.handle import Call

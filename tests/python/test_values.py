@@ -54,6 +54,21 @@ class Problems(unittest.TestCase):
         self.assertEqual(self.gemm(), self.gemm())
         self.assertEqual(len({self.gemm(), self.gemm(), self.gemm(acc="f32")}), 2)
 
+    def test_the_order_of_tensors_and_attributes_counts_for_nothing(self):
+        tensors = {name: autotune.Tensor("f16", (64, 64)) for name in "abc"}
+        words = {"beta": "zero", "acc": "f32"}
+        one = autotune.Problem("gemm", tensors, words)
+        other = autotune.Problem("gemm", dict(reversed(tensors.items())), dict(reversed(words.items())))
+        self.assertEqual(one, other)
+        self.assertEqual(len({one, other}), 1)
+
+    def test_a_problem_does_not_change(self):
+        problem = autotune.Problem("add", {name: autotune.Tensor("f32", (16,)) for name in "abc"})
+        with self.assertRaises(TypeError):
+            problem.tensors["a"] = autotune.Tensor("f32", (5,))
+        with self.assertRaises(TypeError):
+            problem.attributes["x"] = "y"
+
     def test_a_problem_may_be_copied_and_pickled(self):
         problem = self.gemm(acc="f32")
         self.assertIs(copy.copy(problem), problem)
@@ -63,7 +78,7 @@ class Problems(unittest.TestCase):
             self.assertEqual((again, hash(again), again.key), (problem, hash(problem), problem.key))
             tensor = problem.tensors["b"]
             self.assertEqual(pickle.loads(pickle.dumps(tensor, protocol)), tensor)
-        self.assertEqual(copy.deepcopy(problem.tensors), problem.tensors)
+        self.assertEqual(copy.deepcopy(dict(problem.tensors)), problem.tensors)
 
     def test_a_problem_reaches_a_process_that_was_spawned(self):
         code = (
