@@ -38,7 +38,7 @@ class Shipped {
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    // What may be about the subject's class on such cards.
+    // Shipped winners of the subject's class on such cards.
     std::vector<Line*> lines_about(const Subject& subject, Cards cards);
     // The line's winner, if it is of the subject's class and such a card.
     const Winner* winner_for(const Subject& subject, Line& line, Cards cards);

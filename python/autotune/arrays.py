@@ -207,8 +207,7 @@ def view(array: DeviceArray, stream: Optional[int] = 0) -> ArrayView:
 
 
 class Placed(NamedTuple):
-    """Where an argument of a call lies. `device`, `size` (bytes, from the first to the last element) and `seen` (the array's description) are None where that is not
-    known."""
+    """Where an argument of a call lies. `device`, `size` (bytes, from the first to the last element) and `seen` are None where not known."""
 
     address: int
     device: Optional[int] = None
@@ -217,17 +216,22 @@ class Placed(NamedTuple):
     seen: Optional[ArrayView] = None
 
 
-def placed(array: Address, stream: int = 0) -> Placed:
-    """An array, None (which lies at 0) or an address as it is, of which nothing more is known."""
+def placed(array: Address, stream: int = 0, describes: bool = True) -> Placed:
+    """An array, None (which lies at 0) or an address as it is, of which nothing more is known.
+
+    `describes`: not for a workspace, which torch may hold in a type that no kernel takes.
+    """
     if array is None:
         return Placed(0)
     if isinstance(array, int) or not (is_torch(array) or hasattr(array, "__cuda_array_interface__") or hasattr(array, "__dlpack__")):
         return Placed(_address(array))
     if is_torch(array):
         tensor: Any = array
-        _check_torch(tensor)
+        described = _from_torch(tensor) if describes else None
+        if not describes:
+            _check_torch(tensor)
         last = sum((extent - 1) * step for extent, step in zip(tensor.shape, tensor.stride())) if tensor.numel() else -1
-        return Placed(tensor.data_ptr(), tensor.device.index, False, (last + 1) * tensor.element_size(), _from_torch(tensor))
+        return Placed(tensor.data_ptr(), tensor.device.index, False, (last + 1) * tensor.element_size(), described)
     seen = view(array, stream)
     last = sum((extent - 1) * step for extent, step in zip(seen.shape, seen.strides)) if 0 not in seen.shape else -1
     return Placed(seen.address, device_of_view(seen), seen.read_only, (last + 1) * BYTES[seen.dtype], seen)

@@ -217,7 +217,7 @@ class Plan:
 
     def _call(self, arrays: Sequence[Address], scalars: Sequence[Scalar], workspace: Address, stream: int) -> Call:
         call, seen = Call(len(arrays), scalars), [placed(array, stream) for array in arrays]
-        memory = placed(workspace, stream)
+        memory = placed(workspace, stream, describes=False)
         check_devices([each.device for each in (*seen, memory)], self._device, "the plan was made on")
         _check_arrays(self.problem, seen)
         call.set([each.address for each in seen])

@@ -144,6 +144,16 @@ class Launches(unittest.TestCase):
                     _engine.refuse_inputs("mm", tensors[0], other)
 
 
+class Memory(unittest.TestCase):
+    def test_a_workspace_may_have_any_type(self):
+        from autotune import arrays
+
+        with mock.patch.object(arrays, "_check_torch", lambda tensor: None):
+            self.assertEqual(arrays.placed(torch.zeros(24, dtype=torch.uint8), describes=False).size, 24)
+            with self.assertRaisesRegex(TypeError, "unknown dtype 'torch.uint8'"):
+                arrays.placed(torch.zeros(24, dtype=torch.uint8))
+
+
 class Workspaces(unittest.TestCase):
     """Memory of streams and of captured graphs, by a graph whose end is told by hand."""
 
