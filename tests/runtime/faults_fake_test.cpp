@@ -197,10 +197,13 @@ TEST(Database, ThatIsForeignIsOneWarningAndADefault) {
     EXPECT_EQ(session.listener.warnings.size(), 1U);
 }
 
-// A home that nobody can write, the superuser neither: kernels are compiled anew and nothing is noted, with a warning each.
-TEST(Home, ThatCannotBeWrittenCostsWarningsAlone) {
+// Folders that nobody can write, the superuser neither: kernels are compiled in every process and misses are not recorded, with
+// one warning each. The test names both places, because the library replaces an unusable HOME by a folder under /tmp, which all
+// programs of this user share.
+TEST(Places, ThatCannotBeWrittenCostWarningsAlone) {
     Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"HOME", "/proc/home"}, {"XDG_DATA_HOME", ""}, {"XDG_CACHE_HOME", ""}}}))
+    if (!in_fake_process(sandbox,
+                         {.environment = {{"AUTOTUNE_DB", "/proc/none/autotune.db"}, {"AUTOTUNE_CACHE_DIR", "/proc/none"}}}))
         return;
     Session session;
     Options options;
