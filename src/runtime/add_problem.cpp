@@ -22,16 +22,17 @@ autotune_add_problem read_problem(const autotune_add_problem* given) {
     return problem;
 }
 
-AddAsk::AddAsk(const autotune_add_problem& given) : given_(given), aligns_({given.align_a, given.align_b, given.align_c}) {
+AddPlanRequest::AddPlanRequest(const autotune_add_problem& given)
+    : given_(given), aligns_({given.align_a, given.align_b, given.align_c}) {
     for (int& align : aligns_)
         if (align == 0) align = 16;
 }
 
-AddAsk::AddAsk(const autotune_add_problem& given, const std::array<const void*, 3>& operands) : given_(given) {
+AddPlanRequest::AddPlanRequest(const autotune_add_problem& given, const std::array<const void*, 3>& operands) : given_(given) {
     for (std::size_t i = 0; i < operands.size(); ++i) aligns_[i] = static_cast<int>(alignment_of(operands[i]));
 }
 
-PlanKey AddAsk::key(std::uint64_t context_id) const noexcept {
+PlanKey AddPlanRequest::key(std::uint64_t context_id) const noexcept {
     // Numbers that no valid problem has stay apart from those that one has, since a plan is found before anything is checked.
     const auto bits = [](auto value, std::uint64_t most) { return std::min(static_cast<std::uint64_t>(value), most); };
     std::uint64_t flags = kIsAdd | bits(given_.type, 0xffU);
@@ -39,7 +40,7 @@ PlanKey AddAsk::key(std::uint64_t context_id) const noexcept {
     return {{context_id, static_cast<std::uint64_t>(given_.length), flags}};
 }
 
-Problem AddAsk::problem(const Catalogue& catalogue) const {
+Problem AddPlanRequest::problem(const Catalogue& catalogue) const {
     if (given_.length < 0 || given_.length > kLongest)
         refuse("length is " + std::to_string(given_.length) + "; it must be from 0 to 2^40");
     const DType type = dtype_of(given_.type, "type", DType::f32);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "src/runtime/ask.h"
+#include "src/runtime/plan_request.h"
 #include "src/runtime/versions.h"
 
 namespace autotune::runtime {

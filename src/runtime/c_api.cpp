@@ -28,11 +28,10 @@
 #include "src/runtime/process_end.h"
 #include "src/runtime/versions.h"
 
-using autotune::runtime::AddAsk;
-using autotune::runtime::Ask;
+using autotune::runtime::AddPlanRequest;
 using autotune::runtime::Caught;
-using autotune::runtime::DescribedAsk;
-using autotune::runtime::GemmAsk;
+using autotune::runtime::DescribedPlanRequest;
+using autotune::runtime::GemmPlanRequest;
 using autotune::runtime::Handle;
 using autotune::runtime::LastError;
 using autotune::runtime::LateDestroy;
@@ -119,14 +118,14 @@ autotune_status guarded(autotune_handle handle, Work work) {
     return launching(handle, work);
 }
 
-// Makes the plan of a problem that `AskOfOp` understands.
-template <typename AskOfOp, typename ProblemOfOp>
+// Makes the plan of a problem that `RequestOfOp` understands.
+template <typename RequestOfOp, typename ProblemOfOp>
 autotune_status make_plan(autotune_handle handle, const ProblemOfOp* problem, autotune_plan* out) {
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
     return guarded(handle, [&](auto& inner) {
         const ProblemOfOp copy = autotune::runtime::read_problem(problem);
-        *out = new autotune_plan_s{inner.plan(AskOfOp(copy))};
+        *out = new autotune_plan_s{inner.plan(RequestOfOp(copy))};
         return AUTOTUNE_OK;
     });
 }
@@ -182,7 +181,7 @@ autotune_status attention_plan(autotune_handle handle, const autotune_attention_
     return guarded(handle, [&](auto& inner) {
         const autotune_attention_problem copy = autotune::runtime::read_problem(problem);
         const autotune::runtime::DescribedAttention described(copy, is_backward);
-        *out = new autotune_plan_s{inner.plan(DescribedAsk(described.problem()))};
+        *out = new autotune_plan_s{inner.plan(DescribedPlanRequest(described.problem()))};
         return AUTOTUNE_OK;
     });
 }
@@ -208,7 +207,7 @@ autotune_status tuned_attention(Inner& inner, const autotune_attention_problem& 
     const bool is_backward = tensors.size() == kOfGradients;
     const autotune::runtime::DescribedAttention described(problem, is_backward);
     const std::uint64_t bits[1] = {std::bit_cast<std::uint32_t>(autotune::runtime::scale_of(problem, scale))};
-    return inner.tuned(DescribedAsk(described.problem(), tensors), Plan::Call{tensors, bits}, stream);
+    return inner.tuned(DescribedPlanRequest(described.problem(), tensors), Plan::Call{tensors, bits}, stream);
 }
 
 // Handles that were destroyed after exit() had begun stay: other threads may be using them, and their locks and threads.
@@ -372,7 +371,7 @@ autotune_status autotune_finish(autotune_handle handle) {
 autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_problem* problem, size_t* kernels) {
     return guarded(handle, [&](auto& inner) {
         const autotune_gemm_problem copy = autotune::runtime::read_problem(problem);
-        const std::size_t count = inner.warm(GemmAsk(copy));
+        const std::size_t count = inner.warm(GemmPlanRequest(copy));
         if (kernels != nullptr) *kernels = count;
         return AUTOTUNE_OK;
     });
@@ -380,18 +379,18 @@ autotune_status autotune_gemm_warm(autotune_handle handle, const autotune_gemm_p
 
 autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels) {
     return guarded(handle, [&](auto& inner) {
-        const std::size_t count = inner.warm(DescribedAsk(problem));
+        const std::size_t count = inner.warm(DescribedPlanRequest(problem));
         if (kernels != nullptr) *kernels = count;
         return AUTOTUNE_OK;
     });
 }
 
 autotune_status autotune_gemm_plan(autotune_handle handle, const autotune_gemm_problem* problem, autotune_plan* out) {
-    return make_plan<GemmAsk>(handle, problem, out);
+    return make_plan<GemmPlanRequest>(handle, problem, out);
 }
 
 autotune_status autotune_add_plan(autotune_handle handle, const autotune_add_problem* problem, autotune_plan* out) {
-    return make_plan<AddAsk>(handle, problem, out);
+    return make_plan<AddPlanRequest>(handle, problem, out);
 }
 
 autotune_status autotune_plan_workspace(autotune_plan plan, size_t* bytes) {
@@ -451,8 +450,8 @@ autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "alpha, a, b, beta and c must not be NULL");
         const std::array<const void*, 3> tensors = {a, b, c};
         const std::array<std::uint64_t, 2> scalars = {float_bits(alpha), float_bits(beta)};
-        const GemmAsk ask(known, tensors, *static_cast<const float*>(beta));
-        return inner.tuned(ask, Plan::Call{tensors, scalars}, stream);
+        const GemmPlanRequest request(known, tensors, *static_cast<const float*>(beta));
+        return inner.tuned(request, Plan::Call{tensors, scalars}, stream);
     });
 }
 
@@ -472,7 +471,7 @@ autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_pr
         if (a == nullptr || b == nullptr || c == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "a, b and c must not be NULL");
         const std::array<const void*, 3> tensors = {a, b, c};
-        return inner.tuned(AddAsk(known, tensors), Plan::Call{tensors, {}}, stream);
+        return inner.tuned(AddPlanRequest(known, tensors), Plan::Call{tensors, {}}, stream);
     });
 }
 
@@ -539,7 +538,7 @@ autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autot
 
 autotune_status autotune_supports(autotune_handle handle, const autotune_problem* problem) {
     return guarded(handle, [&](auto& inner) {
-        inner.check_supported(DescribedAsk(problem));
+        inner.check_supported(DescribedPlanRequest(problem));
         return AUTOTUNE_OK;
     });
 }
@@ -547,7 +546,7 @@ autotune_status autotune_supports(autotune_handle handle, const autotune_problem
 autotune_status autotune_problem_key(autotune_handle handle, const autotune_problem* problem, char* text, size_t* bytes) {
     if (bytes == nullptr) return refuse("bytes is NULL");
     const auto write_key = [&](const autotune::Catalogue& catalogue) {
-        const std::string key = DescribedAsk(problem).problem(catalogue).key();
+        const std::string key = DescribedPlanRequest(problem).problem(catalogue).key();
         const std::size_t room = text == nullptr ? 0 : *bytes;
         if (room > 0) {
             const std::size_t length = std::min(key.size(), room - 1);
@@ -570,7 +569,7 @@ autotune_status autotune_plan_create(autotune_handle handle, const autotune_prob
     if (out == nullptr) return refuse("out is NULL");
     *out = nullptr;
     return guarded(handle, [&](auto& inner) {
-        *out = new autotune_plan_s{inner.plan(DescribedAsk(problem))};
+        *out = new autotune_plan_s{inner.plan(DescribedPlanRequest(problem))};
         return AUTOTUNE_OK;
     });
 }
@@ -628,7 +627,7 @@ autotune_status autotune_tuned(autotune_handle handle, const autotune_problem* p
             if (const auto wrong = read_scalars(known, plan.scalars(), bits)) autotune::runtime::refuse(*wrong);
             return {addresses_of(known), std::span(bits).first(known.scalar_count)};
         };
-        return inner.tuned(DescribedAsk(problem, addresses_of(known)), Handle::MakeCall(make_call), stream);
+        return inner.tuned(DescribedPlanRequest(problem, addresses_of(known)), Handle::MakeCall(make_call), stream);
     });
 }
 

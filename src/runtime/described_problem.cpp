@@ -130,7 +130,7 @@ const autotune_attribute& GivenProblem::attribute(std::size_t index, autotune_at
     return *known_element(element_at(given_.attributes, index), copy);
 }
 
-PlanKey DescribedAsk::key(std::uint64_t context_id) const noexcept {
+PlanKey DescribedPlanRequest::key(std::uint64_t context_id) const noexcept {
     KeyHash hash;
     const auto byte = [](auto value) { return std::min<std::uint64_t>(static_cast<std::uint64_t>(value), 0xffU); };
     hash.add(std::uint64_t{given_.op().size()});
@@ -163,7 +163,7 @@ PlanKey DescribedAsk::key(std::uint64_t context_id) const noexcept {
 }
 
 // The alignment is the address's where there is one: the tensor's place in the op's documented order says which.
-TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor& tensor) const {
+TensorDescription DescribedPlanRequest::description(const Op& op, const autotune_tensor& tensor) const {
     const DType type = dtype_of(tensor.type, (std::string("the type of tensor ") + tensor.name).c_str());
     TensorDescription described{.name = tensor.name, .dtype = type, .dims = dims_of(tensor)};
     described.alignment_bytes = checked_align(tensor.align, tensor.name, static_cast<std::int64_t>(size_bytes(type)));
@@ -175,7 +175,7 @@ TensorDescription DescribedAsk::description(const Op& op, const autotune_tensor&
     return described;
 }
 
-ProblemDescription DescribedAsk::whole_description(const Op& op) const {
+ProblemDescription DescribedPlanRequest::whole_description(const Op& op) const {
     ProblemDescription description{.op = std::string(given_.op()), .tensors = {}};
     autotune_tensor tensor;
     for (std::size_t i = 0; i < given_.tensor_count(); ++i)
@@ -186,8 +186,8 @@ ProblemDescription DescribedAsk::whole_description(const Op& op) const {
     return description;
 }
 
-std::optional<Problem> DescribedAsk::with_word(const Catalogue& catalogue, const std::string& attribute,
-                                               const std::string& word) const {
+std::optional<Problem> DescribedPlanRequest::with_word(const Catalogue& catalogue, const std::string& attribute,
+                                                       const std::string& word) const {
     const Op& op = op_named(catalogue, given_.op());
     ProblemDescription description = whole_description(op);
     std::erase_if(description.attributes, [&](const Attribute& given) { return given.name == attribute; });
@@ -195,7 +195,7 @@ std::optional<Problem> DescribedAsk::with_word(const Catalogue& catalogue, const
     return op.described(description).problem;
 }
 
-std::vector<Problem> DescribedAsk::wider_problems(const Catalogue& catalogue) const {
+std::vector<Problem> DescribedPlanRequest::wider_problems(const Catalogue& catalogue) const {
     const Op& op = op_named(catalogue, given_.op());
     ProblemDescription description = whole_description(op);
     const Problem own = op.described(description).problem;
@@ -211,7 +211,7 @@ std::vector<Problem> DescribedAsk::wider_problems(const Catalogue& catalogue) co
     return wider;
 }
 
-Problem DescribedAsk::problem(const Catalogue& catalogue) const {
+Problem DescribedPlanRequest::problem(const Catalogue& catalogue) const {
     const Op& op = op_named(catalogue, given_.op());
     const ProblemDescription description = whole_description(op);
     DescribedProblem described = op.described(description);

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/runtime/ask.h"
+#include "src/runtime/plan_request.h"
 
 namespace autotune::runtime {
 
@@ -30,12 +30,13 @@ class GivenProblem {
 };
 
 // A problem as autotune_plan_create() and autotune_tuned() are asked for one.
-class DescribedAsk final : public Ask {
+class DescribedPlanRequest final : public PlanRequest {
   public:
     // As the problem says.
-    explicit DescribedAsk(const autotune_problem* given) : given_(given) {}
+    explicit DescribedPlanRequest(const autotune_problem* given) : given_(given) {}
     // As one call says: alignments are those of its addresses, in the op's documented order. REQUIRES: they outlive this.
-    DescribedAsk(const autotune_problem* given, std::span<const void* const> addresses) : given_(given), addresses_(addresses) {}
+    DescribedPlanRequest(const autotune_problem* given, std::span<const void* const> addresses)
+        : given_(given), addresses_(addresses) {}
 
     // A hash of 128 bits of all that the caller says: names, types, extents, strides, alignments, attributes.
     PlanKey key(std::uint64_t context_id) const noexcept override;

@@ -186,39 +186,40 @@ PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, con
              word(given.ldc), word(given.stride_a), word(given.stride_b), word(given.stride_c), flags}};
 }
 
-GemmAsk::GemmAsk(const autotune_gemm_problem& given) : given_(given), aligns_(declared_aligns(given)), beta_(given.beta) {}
+GemmPlanRequest::GemmPlanRequest(const autotune_gemm_problem& given)
+    : given_(given), aligns_(declared_aligns(given)), beta_(given.beta) {}
 
-GemmAsk::GemmAsk(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta)
+GemmPlanRequest::GemmPlanRequest(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta)
     : given_(given),
       aligns_({alignment_of(operands[0]), alignment_of(operands[1]), alignment_of(operands[2])}),
       beta_(beta == 0 ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY) {}
 
-PlanKey GemmAsk::key(std::uint64_t context_id) const noexcept {
+PlanKey GemmPlanRequest::key(std::uint64_t context_id) const noexcept {
     return key_of(given_, context_id, aligns_, beta_);
 }
 
-std::optional<PlanKey> GemmAsk::wider_key(std::uint64_t context_id) const noexcept {
+std::optional<PlanKey> GemmPlanRequest::wider_key(std::uint64_t context_id) const noexcept {
     if (beta_ != AUTOTUNE_BETA_ZERO) return std::nullopt;
     return key_of(given_, context_id, aligns_, AUTOTUNE_BETA_ANY);
 }
 
-CallForm GemmAsk::form() const noexcept {
+CallForm GemmPlanRequest::form() const noexcept {
     CallForm form;
     if (swaps_operands(given_)) std::swap(form.order[0], form.order[1]);
     return form;
 }
 
-Problem GemmAsk::problem(const Catalogue& catalogue) const {
+Problem GemmPlanRequest::problem(const Catalogue& catalogue) const {
     return problem_of(beta_, aligns_, catalogue);
 }
 
-std::optional<Problem> GemmAsk::with_word(const Catalogue& catalogue, const std::string& attribute,
-                                          const std::string& word) const {
+std::optional<Problem> GemmPlanRequest::with_word(const Catalogue& catalogue, const std::string& attribute,
+                                                  const std::string& word) const {
     if (attribute != "beta") return std::nullopt;
     return problem_of(word == "zero" ? AUTOTUNE_BETA_ZERO : AUTOTUNE_BETA_ANY, aligns_, catalogue);
 }
 
-std::vector<Problem> GemmAsk::wider_problems(const Catalogue& catalogue) const {
+std::vector<Problem> GemmPlanRequest::wider_problems(const Catalogue& catalogue) const {
     std::vector<Problem> wider;
     if (beta_ == AUTOTUNE_BETA_ZERO) wider.push_back(problem_of(AUTOTUNE_BETA_ANY, aligns_, catalogue));
     const auto element = static_cast<unsigned>(size_bytes(type_of_ab(given_)));
@@ -227,7 +228,7 @@ std::vector<Problem> GemmAsk::wider_problems(const Catalogue& catalogue) const {
     return wider;
 }
 
-Problem GemmAsk::problem_of(autotune_beta beta, const std::array<unsigned, 3>& aligns, const Catalogue& catalogue) const {
+Problem GemmPlanRequest::problem_of(autotune_beta beta, const std::array<unsigned, 3>& aligns, const Catalogue& catalogue) const {
     autotune_gemm_problem settled = given_;
     settled.beta = beta;
     settled.align_a = static_cast<int>(aligns[0]);

@@ -6,8 +6,8 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/core/problem.h"
-#include "src/runtime/ask.h"
 #include "src/runtime/plan_key.h"
+#include "src/runtime/plan_request.h"
 
 namespace autotune::runtime {
 
@@ -34,13 +34,13 @@ std::vector<GeneralKernel> general_gemms();
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
                autotune_beta beta) noexcept;
 
-// A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the ask.
-class GemmAsk final : public Ask {
+// A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the request.
+class GemmPlanRequest final : public PlanRequest {
   public:
     // As the struct says; the plan is to serve every call that it allows.
-    explicit GemmAsk(const autotune_gemm_problem& given);
+    explicit GemmPlanRequest(const autotune_gemm_problem& given);
     // As one call says: alignments are those of its addresses in the caller's order, beta is its own.
-    GemmAsk(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
+    GemmPlanRequest(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
 
     PlanKey key(std::uint64_t context_id) const noexcept override;
     // A plan for any beta serves beta = 0 as well.

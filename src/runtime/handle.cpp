@@ -91,38 +91,39 @@ const Device& Handle::device_of(int ordinal) {
     return devices_.emplace(ordinal, driver_->device(ordinal)).first->second;
 }
 
-void Handle::check_supported(const Ask& ask) {
+void Handle::check_supported(const PlanRequest& request) {
     const gpu::CurrentContext context = current_context();
-    runtime::check_supported(catalogue_, ask.problem(catalogue_), device_of(context.ordinal));
+    runtime::check_supported(catalogue_, request.problem(catalogue_), device_of(context.ordinal));
 }
 
 // A caller's description in values of our own. A scalar that the problem leaves to each call may be zero in all of them: the
 // problem that says so has kernels that do not read what the scalar multiplies.
-Handle::Order Handle::order_of(const Wanted& wanted) const {
-    Order order{wanted.key, wanted.context, wanted.ask.problem(catalogue_), {}, std::nullopt};
-    order.form = wanted.ask.form();
-    for (std::size_t i = 0; i < order.problem.scalars.size(); ++i) {
-        const std::string& name = order.problem.scalars[i].name;
-        if (!order.problem.has_attribute(name) || order.problem.attribute(name) != AttributeValue("any")) continue;
-        order.zeroed = wanted.ask.with_word(catalogue_, name, "zero");
-        order.zero_scalar = i;
+Handle::PlanSpec Handle::spec_of(const PlanLookup& lookup) const {
+    PlanSpec spec{lookup.key, lookup.context, lookup.request.problem(catalogue_), {}, std::nullopt};
+    spec.form = lookup.request.form();
+    for (std::size_t i = 0; i < spec.problem.scalars.size(); ++i) {
+        const std::string& name = spec.problem.scalars[i].name;
+        if (!spec.problem.has_attribute(name) || spec.problem.attribute(name) != AttributeValue("any")) continue;
+        spec.zeroed = lookup.request.with_word(catalogue_, name, "zero");
+        spec.zero_scalar = i;
         break;
     }
-    return order;
+    return spec;
 }
 
-std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem, const Order& order) {
+std::shared_ptr<Plan> Handle::bind(const Chosen& chosen, const Problem& problem, const PlanSpec& spec) {
     const std::string name(chosen.instance ? chosen.instance->candidate.family : empty_sum_family().name());
     const Family* family = catalogue_.find_family(name);
     if (family == nullptr) internal_error("no family " + name);
-    return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(order.context.ordinal),
-                                              order.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
-                                              chosen.regret, order.form, errors_, chosen.when_zero, order.zero_scalar, reach_});
+    return std::make_shared<Plan>(Plan::Parts{driver_, chosen.instance, *family, problem, device_of(spec.context.ordinal),
+                                              spec.context.id, chosen.origin, chosen.recorded_us, chosen.recorded_rival_us,
+                                              chosen.regret, spec.form, errors_, chosen.when_zero, spec.zero_scalar, reach_});
 }
 
-std::shared_ptr<Plan> Handle::bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt) {
+std::shared_ptr<Plan> Handle::bind_found(const ResolvedCandidate& found, const std::shared_ptr<const Instance>& instance,
+                                         Attempt& attempt) {
     auto plan = bind({instance, found.origin, found.recorded_us, found.recorded_rival_us, found.regret, attempt.when_zero},
-                     attempt.problem, attempt.order);
+                     attempt.problem, attempt.spec);
     attempt.source = found.source;
     return plan;
 }
@@ -137,20 +138,22 @@ double Handle::predicted_us(const Candidate& candidate, const Problem& problem, 
 // turn after one that nobody measured for this problem and the tuner would not measure either: it spills, say, and takes three
 // times as long. But not where the next one is predicted to be slower than that: eighty bytes spilled are no reason to take a
 // kernel without wgmma.
-std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candidates, Attempt& attempt) {
-    const Device& device = device_of(attempt.order.context.ordinal);
-    const auto warn = [&](const Found& found, const char* why) {
+std::shared_ptr<Plan> Handle::first_usable(const std::vector<ResolvedCandidate>& candidates, Attempt& attempt) {
+    const Device& device = device_of(attempt.spec.context.ordinal);
+    const auto warn = [&](const ResolvedCandidate& found, const char* why) {
         if (!attempt.failure) attempt.failure = std::current_exception();
         log_.warn(found.candidate.to_string() + " cannot serve " + attempt.problem.key() + ": " + why);
     };
-    for (const Found& found : candidates) {
-        if (attempt.unfit && predicted_us(found.candidate, attempt.problem, device) > attempt.unfit->likely_us) continue;
+    for (const ResolvedCandidate& found : candidates) {
+        if (attempt.disqualified && predicted_us(found.candidate, attempt.problem, device) > attempt.disqualified->likely_us)
+            continue;
         try {
             const auto instance = instances_.make(found, attempt.problem, device);
             if (found.source != Source::none && !instance->rejected.empty()) {
                 log_.say(AUTOTUNE_LOG_INFO, found.candidate.to_string() + " is passed over: " + instance->rejected);
                 const double likely_us = predicted_us(found.candidate, attempt.problem, device) * instance->slowdown;
-                if (!attempt.unfit || likely_us < attempt.unfit->likely_us) attempt.unfit = Unfit{found, instance, likely_us};
+                if (!attempt.disqualified || likely_us < attempt.disqualified->likely_us)
+                    attempt.disqualified = DisqualifiedCandidate{found, instance, likely_us};
                 continue;
             }
             return bind_found(found, instance, attempt);
@@ -165,91 +168,92 @@ std::shared_ptr<Plan> Handle::first_that_works(const std::vector<Found>& candida
 }
 
 // A kernel of its own for calls in which the scalar is zero is worth compiling where somebody tuned one. nullptr otherwise.
-Handle::Shared Handle::best_when_zero(const Order& order) {
-    if (!order.zeroed || winners_.is_pinned(*order.zeroed)) return nullptr;
-    Attempt attempt{*order.zeroed, order, nullptr, nullptr};
-    return first_that_works(winners_.stored(*order.zeroed, device_of(order.context.ordinal)), attempt);
+Handle::Shared Handle::best_when_zero(const PlanSpec& spec) {
+    if (!spec.zeroed || winners_.is_pinned(*spec.zeroed)) return nullptr;
+    Attempt attempt{*spec.zeroed, spec, nullptr, nullptr};
+    return first_usable(winners_.stored(*spec.zeroed, device_of(spec.context.ordinal)), attempt);
 }
 
 // The best for the first problem of a weight, say; but not where that would have to be compiled and one that serves all its
 // problems would not: a server had those compiled before.
-std::vector<Found> Handle::untuned(const Problem& problem, const Device& device, std::size_t count) {
-    std::vector<Found> own = winners_.untuned_first(problem, device, count);
+std::vector<ResolvedCandidate> Handle::untuned(const Problem& problem, const Device& device, std::size_t count) {
+    std::vector<ResolvedCandidate> own = winners_.untuned_first(problem, device, count);
     if (!own.empty() && instances_.is_compiled(own.front(), problem, device)) return own;
-    std::vector<Found> shared = winners_.untuned(problem, device, Winners::Own::is_none, count);
+    std::vector<ResolvedCandidate> shared = winners_.untuned(problem, device, Winners::ExactWinner::absent, count);
     if (own.empty() || (!shared.empty() && instances_.is_compiled(shared.front(), problem, device))) return shared;
     return own;
 }
 
 // There is nothing to look up, and nothing is faster.
-Handle::Shared Handle::of_nothing(const Order& order, bool if_loaded) {
+Handle::Shared Handle::of_nothing(const PlanSpec& spec, bool if_loaded) {
     Chosen chosen{nullptr, AUTOTUNE_ORIGIN_DEFAULT};
     chosen.regret = 0;
-    const Device& device = device_of(order.context.ordinal);
+    const Device& device = device_of(spec.context.ordinal);
     const Candidate candidate{std::string(empty_sum_family().name()), {}};
-    if (!catalogue_.op_of(order.problem).empty_sums(order.problem)->empty()) {
-        chosen.instance = if_loaded ? instances_.find(candidate, order.problem, device)
-                                    : instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, order.problem, device);
+    if (!catalogue_.op_of(spec.problem).empty_sums(spec.problem)->empty()) {
+        chosen.instance = if_loaded ? instances_.find(candidate, spec.problem, device)
+                                    : instances_.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, spec.problem, device);
         if (!chosen.instance) return nullptr;
     }
-    return bind(chosen, order.problem, order);
+    return bind(chosen, spec.problem, spec);
 }
 
 // Defaults are looked for only where no other candidate serves: predicting all of them takes longer than everything else.
-Handle::Shared Handle::best(const Order& order) {
-    if (catalogue_.op_of(order.problem).empty_sums(order.problem)) return of_nothing(order, false);
-    const Device& device = device_of(order.context.ordinal);
-    Attempt attempt{order.problem, order, best_when_zero(order), nullptr};
+Handle::Shared Handle::best(const PlanSpec& spec) {
+    if (catalogue_.op_of(spec.problem).empty_sums(spec.problem)) return of_nothing(spec, false);
+    const Device& device = device_of(spec.context.ordinal);
+    Attempt attempt{spec.problem, spec, best_when_zero(spec), nullptr};
     std::shared_ptr<Plan> plan;
-    if (winners_.is_pinned(order.problem)) {
-        plan = first_that_works({winners_.pinned(order.problem, device)}, attempt);
+    if (winners_.is_pinned(spec.problem)) {
+        plan = first_usable({winners_.pinned(spec.problem, device)}, attempt);
     } else {
-        plan = first_that_works(winners_.stored(order.problem, device), attempt);
-        if (!plan) plan = first_that_works(untuned(order.problem, device, 1), attempt);
-        if (!plan && attempt.unfit) plan = first_that_works(untuned(order.problem, device, kInsteadTried), attempt);
-        if (!plan) plan = first_that_works(winners_.defaults(order.problem, device), attempt);
-        if (!plan && attempt.unfit) plan = bind_found(attempt.unfit->found, attempt.unfit->instance, attempt);
+        plan = first_usable(winners_.stored(spec.problem, device), attempt);
+        if (!plan) plan = first_usable(untuned(spec.problem, device, 1), attempt);
+        if (!plan && attempt.disqualified) plan = first_usable(untuned(spec.problem, device, kInsteadTried), attempt);
+        if (!plan) plan = first_usable(winners_.defaults(spec.problem, device), attempt);
+        if (!plan && attempt.disqualified)
+            plan = bind_found(attempt.disqualified->found, attempt.disqualified->instance, attempt);
     }
     if (!plan) std::rethrow_exception(attempt.failure);
     if (attempt.source == Source::none) return plan;
-    const bool is_fallback = (attempt.failure || attempt.unfit) && attempt.source == Source::family_default;
-    plan->count_calls(winners_.note_miss(order.problem, device.identity, is_fallback ? Source::fallback : attempt.source));
+    const bool is_fallback = (attempt.failure || attempt.disqualified) && attempt.source == Source::family_default;
+    plan->count_calls(winners_.note_miss(spec.problem, device.identity, is_fallback ? Source::fallback : attempt.source));
     return plan;
 }
 
 Handle::Shared Handle::made(const PlanKey& key) const {
     const Reading reading;
-    const Kept* const kept = plans_.find(key, reading);
-    const bool is_made = kept != nullptr && kept->kind == Kept::Kind::made && kept->generation == generation_;
-    return is_made ? kept->plan : nullptr;
+    const CachedPlan* const cached = plans_.find(key, reading);
+    const bool is_made = cached != nullptr && cached->kind == CachedPlan::Kind::made && cached->generation == generation_;
+    return is_made ? cached->plan : nullptr;
 }
 
-std::optional<Handle::Kept> Handle::kept_for(const PlanKey& key) const {
+std::optional<Handle::CachedPlan> Handle::cached_for(const PlanKey& key) const {
     const Reading reading;
-    const Kept* const found = plans_.find(key, reading);
+    const CachedPlan* const found = plans_.find(key, reading);
     return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 // Threads that ask for one problem get the plan of the first; those that ask for others do not wait.
-Handle::Shared Handle::make(const Order& order) {
-    if (Shared known = made(order.key)) return known;
-    return making_.run(order.key, [&]() -> Shared {
-        if (Shared known = made(order.key)) return known;
+Handle::Shared Handle::make(const PlanSpec& spec) {
+    if (Shared known = made(spec.key)) return known;
+    return making_.run(spec.key, [&]() -> Shared {
+        if (Shared known = made(spec.key)) return known;
         const std::uint64_t generation = generation_;  // a refresh from here on makes the plan an old one
-        Shared plan = best(order);
+        Shared plan = best(spec);
         if (!has_planned_.exchange(true)) process_end::watch(process_end::After::planned);
         const bool stays = settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED || settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY;
-        plans_.assign(order.key, {plan, generation, Kept::Kind::made, nullptr, stays});
+        plans_.assign(spec.key, {plan, generation, CachedPlan::Kind::made, nullptr, stays});
         return plan;
     });
 }
 
-Handle::Shared Handle::plan(const Ask& ask) {
+Handle::Shared Handle::plan(const PlanRequest& request) {
     const gpu::CurrentContext context = current_context();
-    const PlanKey key = ask.key(context.id);
+    const PlanKey key = request.key(context.id);
     if (Shared known = made(key)) return known;
     const process_end::Section section;
-    return make(order_of({ask, key, context}));
+    return make(spec_of({request, key, context}));
 }
 
 void Handle::refresh() {
@@ -257,17 +261,17 @@ void Handle::refresh() {
 }
 
 // Loads the kernel that plans of a served problem take into the context, or what they fall back on; says which.
-std::string Handle::make_ready(const Served& served, const Order& order) {
-    Order own = order;
+std::string Handle::make_ready(const WarmupEntry& served, const PlanSpec& spec) {
+    PlanSpec own = spec;
     own.problem = served.problem;
     own.zeroed.reset();
     Attempt attempt{own.problem, own, nullptr, nullptr};
-    if (first_that_works({served.found}, attempt))
+    if (first_usable({served.found}, attempt))
         return instance_key(catalogue_, own.problem, device_of(own.context.ordinal), served.found.candidate);
     return best(own)->candidate();
 }
 
-std::size_t Handle::warm(const Ask& ask) {
+std::size_t Handle::warm(const PlanRequest& request) {
     const process_end::Section section;
     struct Counted {
         explicit Counted(std::atomic<int>& given) : count(given) { ++count; }
@@ -278,26 +282,26 @@ std::size_t Handle::warm(const Ask& ask) {
     };
     const Counted counted(warming_);
     const gpu::CurrentContext context = current_context();
-    const Order order = order_of({ask, ask.key(context.id), context});
-    if (const auto sums = catalogue_.op_of(order.problem).empty_sums(order.problem)) {
-        make(order);
+    const PlanSpec spec = spec_of({request, request.key(context.id), context});
+    if (const auto sums = catalogue_.op_of(spec.problem).empty_sums(spec.problem)) {
+        make(spec);
         return sums->empty() ? 0 : 1;
     }
     const Device& device = device_of(context.ordinal);
-    std::vector<Served> served = winners_.serving(order.problem, device);
-    if (order.zeroed) {
-        for (Served& each : winners_.serving(*order.zeroed, device)) served.push_back(std::move(each));
+    std::vector<WarmupEntry> served = winners_.serving(spec.problem, device);
+    if (spec.zeroed) {
+        for (WarmupEntry& each : winners_.serving(*spec.zeroed, device)) served.push_back(std::move(each));
     }
     std::mutex mutex;
     std::exception_ptr failure;
     std::set<std::string> loaded;
     const gpu::BorrowedContext borrowed(driver_);
     Background workers(static_cast<unsigned>(usable_compilers(0)));  // ends before what its threads use
-    for (const Served& each : served) {
+    for (const WarmupEntry& each : served) {
         workers.add([&] {
             try {
                 borrowed.make_current();
-                std::string ready = make_ready(each, order);
+                std::string ready = make_ready(each, spec);
                 const std::lock_guard lock(mutex);
                 loaded.insert(std::move(ready));
             } catch (const abi::__forced_unwind&) {
@@ -314,37 +318,38 @@ std::size_t Handle::warm(const Ask& ask) {
 }
 
 // A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
-Handle::Shared Handle::any_loaded(const Wanted& wanted, const Order& order, const char* because, Scratch* scratch) {
-    if (catalogue_.op_of(order.problem).empty_sums(order.problem))
-        if (Shared plan = of_nothing(order, true)) return plan;
+Handle::Shared Handle::best_loaded_stand_in(const PlanLookup& lookup, const PlanSpec& spec, const char* because,
+                                            Scratch* scratch) {
+    if (catalogue_.op_of(spec.problem).empty_sums(spec.problem))
+        if (Shared plan = of_nothing(spec, true)) return plan;
     Shared fastest;
     const auto is_enough = [&](const Shared& plan) {
         if (scratch == nullptr) return true;
-        const Workspaces::Request request = request_of(*plan, order.context.id, scratch->stream);
+        const Workspaces::Request request = request_of(*plan, spec.context.id, scratch->stream);
         if (workspaces_.holds(request)) return !fastest || plan->predicted_us() <= fastest->predicted_us() + kMostLossUs;
         if (!fastest) fastest = plan, scratch->lacking = request;
         return false;
     };
     const auto of = [&](const Problem& problem) {
-        Shared plan = loaded_plan(order, problem, 1, is_enough);
-        return plan || !fastest ? plan : loaded_plan(order, problem, kStandInsTried, is_enough);
+        Shared plan = loaded_plan(spec, problem, 1, is_enough);
+        return plan || !fastest ? plan : loaded_plan(spec, problem, kStandInsTried, is_enough);
     };
-    if (Shared plan = of(order.problem)) return plan;
-    for (const Problem& wider : wanted.ask.wider_problems(catalogue_))
+    if (Shared plan = of(spec.problem)) return plan;
+    for (const Problem& wider : lookup.request.wider_problems(catalogue_))
         if (Shared plan = of(wider)) return plan;
     if (fastest) {
         scratch->lacking.reset();  // the call asks for it
         return fastest;
     }
-    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + order.problem.key() + ", and " + because +
-                                            "; make its plan before with autotune_" + order.problem.op + "_plan()");
+    throw Failure(AUTOTUNE_NOT_PLANNED, "no kernel that is loaded can do " + spec.problem.key() + ", and " + because +
+                                            "; make its plan before with autotune_" + spec.problem.op + "_plan()");
 }
 
-Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem, std::size_t count, const Judge& is_enough) {
-    const Device& device = device_of(order.context.ordinal);
+Handle::Shared Handle::loaded_plan(const PlanSpec& spec, const Problem& problem, std::size_t count, const Judge& is_enough) {
+    const Device& device = device_of(spec.context.ordinal);
     for (const auto& instance : instances_.loaded_for(problem, device, count)) {
         try {
-            const Shared plan = bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, order);
+            const Shared plan = bind({instance, AUTOTUNE_ORIGIN_LOADED}, problem, spec);
             if (is_enough(plan)) return plan;
         } catch (const Error& error) {
             if (is_final(error)) throw;
@@ -355,27 +360,27 @@ Handle::Shared Handle::loaded_plan(const Order& order, const Problem& problem, s
 }
 
 // The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
-Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* known, gpu::StreamHandle stream) {
-    const auto order = std::make_shared<const Order>(order_of(wanted));
+Handle::Shared Handle::in_background(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
+    const auto spec = std::make_shared<const PlanSpec>(spec_of(lookup));
     Scratch scratch{stream};
     Shared plan = known != nullptr ? known->plan : nullptr;
     if (!plan) {
-        if (const auto wider = wanted.ask.wider_key(wanted.context.id))
-            if (const auto general = kept_for(*wider)) plan = general->plan;
+        if (const auto wider = lookup.request.wider_key(lookup.context.id))
+            if (const auto general = cached_for(*wider)) plan = general->plan;
     }
     std::exception_ptr failure;
     const auto is_awaited = std::make_shared<std::atomic<bool>>(false);
     try {
-        if (!plan) plan = any_loaded(wanted, *order, "its own is being compiled", &scratch);
-        plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in, is_awaited});
+        if (!plan) plan = best_loaded_stand_in(lookup, *spec, "its own is being compiled", &scratch);
+        plans_.assign(lookup.key, {plan, generation_, CachedPlan::Kind::stand_in, is_awaited});
     } catch (const Failure&) {
         failure = std::current_exception();
     }
-    const auto work = [this, order, context = gpu::BorrowedContext(driver_), lacking = scratch.lacking] {
+    const auto work = [this, spec, context = gpu::BorrowedContext(driver_), lacking = scratch.lacking] {
         try {
             context.make_current();
             if (lacking) reserve_scratch(*lacking);
-            make(*order);
+            make(*spec);
         } catch (const abi::__forced_unwind&) {
             throw;
         } catch (...) {
@@ -392,49 +397,50 @@ Handle::Shared Handle::in_background(const Wanted& wanted, const Kept* known, gp
 }
 
 // `known`: a stand-in or an older plan that was found for the key, or nullptr.
-Handle::Shared Handle::on_miss(const Wanted& wanted, const Kept* known, gpu::StreamHandle stream) {
+Handle::Shared Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
     const bool capturing = gpu::is_capturing(*driver_, stream);
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(order_of(wanted));
-    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(wanted, known, stream);
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_COMPILE && !capturing) return make(spec_of(lookup));
+    if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND && !capturing) return in_background(lookup, known, stream);
     if (known != nullptr) return known->plan;
-    if (const auto wider = wanted.ask.wider_key(wanted.context.id)) {
-        if (const auto general = kept_for(*wider)) return general->plan;
+    if (const auto wider = lookup.request.wider_key(lookup.context.id)) {
+        if (const auto general = cached_for(*wider)) return general->plan;
     }
     if (settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED) {
-        const Problem problem = wanted.ask.problem(catalogue_);
+        const Problem problem = lookup.request.problem(catalogue_);
         const auto sums = catalogue_.op_of(problem).empty_sums(problem);
-        if (sums && sums->empty()) return make(order_of(wanted));  // nothing is looked up, compiled or loaded
+        if (sums && sums->empty()) return make(spec_of(lookup));  // nothing is looked up, compiled or loaded
         throw Failure(AUTOTUNE_NOT_PLANNED,
                       "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
     }
     const char* const because = capturing ? "the stream is being captured" : "options.on_miss allows no other";
-    Shared plan = any_loaded(wanted, order_of(wanted), because, nullptr);
-    plans_.assign(wanted.key, {plan, generation_, Kept::Kind::stand_in});
+    Shared plan = best_loaded_stand_in(lookup, spec_of(lookup), because, nullptr);
+    plans_.assign(lookup.key, {plan, generation_, CachedPlan::Kind::stand_in});
     return plan;
 }
 
 // Whether a call may run what is kept without asking what else there is.
-bool Handle::may_serve(const Kept& kept) const noexcept {
-    if (kept.generation != generation_.load(std::memory_order_relaxed)) return false;
-    if (kept.kind == Kept::Kind::made || (kept.is_awaited && kept.is_awaited->load(std::memory_order_relaxed))) return true;
+bool Handle::may_serve(const CachedPlan& cached) const noexcept {
+    if (cached.generation != generation_.load(std::memory_order_relaxed)) return false;
+    if (cached.kind == CachedPlan::Kind::made || (cached.is_awaited && cached.is_awaited->load(std::memory_order_relaxed)))
+        return true;
     return settings_.on_miss == AUTOTUNE_ON_MISS_LOADED_ONLY || settings_.on_miss == AUTOTUNE_ON_MISS_NOT_PLANNED;
 }
 
 // A call whose plan is not there, or is not the best.
-autotune_status Handle::run_missing(const Wanted& wanted, const MakeCall& make_call, gpu::StreamHandle stream) {
+autotune_status Handle::run_missing(const PlanLookup& lookup, const MakeCall& make_call, gpu::StreamHandle stream) {
     const NoCancel no_cancel;
     const process_end::Section section;
     std::optional<LoadGate::Call> must_be_short;
     if (settings_.on_miss == AUTOTUNE_ON_MISS_BACKGROUND) must_be_short.emplace(gate_);
-    const std::optional<Kept> known = kept_for(wanted.key);
+    const std::optional<CachedPlan> known = cached_for(lookup.key);
     Shared plan;
     try {
-        plan = known && may_serve(*known) ? known->plan : on_miss(wanted, known ? &*known : nullptr, stream);
+        plan = known && may_serve(*known) ? known->plan : on_miss(lookup, known ? &*known : nullptr, stream);
     } catch (const gpu::DriverError&) {
         refuse_foreign_stream(stream);
         throw;
     }
-    return run(*plan, make_call(*plan), wanted.context.id, stream);
+    return run(*plan, make_call(*plan), lookup.context.id, stream);
 }
 
 // What does not compile is a warning: other kernels may do.
@@ -505,27 +511,27 @@ autotune_status Handle::run(const Plan& plan, const Plan::Call& call, std::uint6
     return plan.run(with_workspace, stream);
 }
 
-autotune_status Handle::tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream) {
+autotune_status Handle::tuned(const PlanRequest& request, const MakeCall& make_call, gpu::StreamHandle stream) {
     const std::uint64_t context_id = current_context_id();
-    const PlanKey key = ask.key(context_id);
+    const PlanKey key = request.key(context_id);
     {
         const Reading reading;
-        if (const Kept* const kept = plans_.find(key, reading); kept != nullptr && may_serve(*kept))
-            return run(*kept->plan, make_call(*kept->plan), context_id, stream);
+        if (const CachedPlan* const cached = plans_.find(key, reading); cached != nullptr && may_serve(*cached))
+            return run(*cached->plan, make_call(*cached->plan), context_id, stream);
     }
-    return run_missing({ask, key, {context_id, gpu::current_ordinal(*driver_)}}, make_call, stream);
+    return run_missing({request, key, {context_id, gpu::current_ordinal(*driver_)}}, make_call, stream);
 }
 
-autotune_status Handle::tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream) {
+autotune_status Handle::tuned(const PlanRequest& request, const Plan::Call& call, gpu::StreamHandle stream) {
     const std::uint64_t context_id = current_context_id();
-    const PlanKey key = ask.key(context_id);
+    const PlanKey key = request.key(context_id);
     {
         const Reading reading;
-        if (const Kept* const kept = plans_.find(key, reading); kept != nullptr && may_serve(*kept))
-            return run(*kept->plan, call, context_id, stream);
+        if (const CachedPlan* const cached = plans_.find(key, reading); cached != nullptr && may_serve(*cached))
+            return run(*cached->plan, call, context_id, stream);
     }
     return run_missing(
-        {ask, key, {context_id, gpu::current_ordinal(*driver_)}}, [&call](const Plan&) { return call; }, stream);
+        {request, key, {context_id, gpu::current_ordinal(*driver_)}}, [&call](const Plan&) { return call; }, stream);
 }
 
 }  // namespace autotune::runtime

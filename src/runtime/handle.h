@@ -10,12 +10,12 @@
 
 #include "kernel_templates/catalogue.h"
 #include "src/gpu/driver.h"
-#include "src/runtime/ask.h"
 #include "src/runtime/background.h"
 #include "src/runtime/instances.h"
 #include "src/runtime/load_gate.h"
 #include "src/runtime/log.h"
 #include "src/runtime/plan.h"
+#include "src/runtime/plan_request.h"
 #include "src/runtime/reading.h"
 #include "src/runtime/recent_map.h"
 #include "src/runtime/settings.h"
@@ -34,14 +34,14 @@ class Handle {
     explicit Handle(Settings settings, const std::vector<GeneralKernel>& general = {});
 
     // Throws Failure{no kernel} with the reasons if no family can do the problem on the current context's device.
-    void check_supported(const Ask& ask);
+    void check_supported(const PlanRequest& request);
 
     // Looks up, builds and keeps the plan of a problem for the current context.
-    std::shared_ptr<const Plan> plan(const Ask& ask);
+    std::shared_ptr<const Plan> plan(const PlanRequest& request);
 
     // Makes ready every kernel that plans of this problem take for a first extent of 1 up to the problem's own; how many there
     // are.
-    std::size_t warm(const Ask& ask);
+    std::size_t warm(const PlanRequest& request);
 
     // Plans made before are made again when they are asked for next: winners that were stored since then are found.
     void refresh();
@@ -49,10 +49,10 @@ class Handle {
     void finish_background() { background_.wait(); }
 
     // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
-    autotune_status tuned(const Ask& ask, const Plan::Call& call, gpu::StreamHandle stream);
+    autotune_status tuned(const PlanRequest& request, const Plan::Call& call, gpu::StreamHandle stream);
     // The same where the call can be made only when its plan is known; make_call may throw Failure.
     using MakeCall = std::function<Plan::Call(const Plan&)>;
-    autotune_status tuned(const Ask& ask, const MakeCall& make_call, gpu::StreamHandle stream);
+    autotune_status tuned(const PlanRequest& request, const MakeCall& make_call, gpu::StreamHandle stream);
 
     void flush_misses() { winners_.flush_misses(); }
     // Nothing is said any more; is_speaking(): this thread is in the log function, called for this handle.
@@ -66,13 +66,13 @@ class Handle {
 
   private:
     using Shared = std::shared_ptr<const Plan>;
-    struct Wanted {
-        const Ask& ask;
+    struct PlanLookup {
+        const PlanRequest& request;
         PlanKey key;
         gpu::CurrentContext context;
     };
     // The same where it outlives the call.
-    struct Order {
+    struct PlanSpec {
         PlanKey key;
         gpu::CurrentContext context;
         Problem problem;
@@ -82,7 +82,7 @@ class Handle {
         std::size_t zero_scalar = 0;
     };
     // What is kept for a key.
-    struct Kept {
+    struct CachedPlan {
         enum class Kind : std::uint8_t {
             made,     // the best there is
             stand_in  // a kernel that was loaded
@@ -101,8 +101,8 @@ class Handle {
     std::uint64_t current_context_id() const;
     gpu::CurrentContext current_context() const;
     const Device& device_of(int ordinal);
-    Order order_of(const Wanted& wanted) const;
-    Shared make(const Order& order);
+    PlanSpec spec_of(const PlanLookup& lookup) const;
+    Shared make(const PlanSpec& spec);
     // An instance with how it was found.
     struct Chosen {
         std::shared_ptr<const Instance> instance;
@@ -112,36 +112,38 @@ class Handle {
         double regret = -1;
         Shared when_zero = nullptr;
     };
-    std::shared_ptr<Plan> bind(const Chosen& chosen, const Problem& problem, const Order& order);
+    std::shared_ptr<Plan> bind(const Chosen& chosen, const Problem& problem, const PlanSpec& spec);
     // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
     Shared made(const PlanKey& key) const;
     // What is kept for a key, for calls that take long.
-    std::optional<Kept> kept_for(const PlanKey& key) const;
-    bool may_serve(const Kept& kept) const noexcept;
-    std::vector<Found> untuned(const Problem& problem, const Device& device, std::size_t count);
-    Shared best(const Order& order);
+    std::optional<CachedPlan> cached_for(const PlanKey& key) const;
+    bool may_serve(const CachedPlan& cached) const noexcept;
+    std::vector<ResolvedCandidate> untuned(const Problem& problem, const Device& device, std::size_t count);
+    Shared best(const PlanSpec& spec);
     // The plan of a problem with nothing to add up (OpSchema::empty_sums): without an instance where nothing is written either.
     // `if_loaded`: nullptr where its kernel is not loaded.
-    Shared of_nothing(const Order& order, bool if_loaded);
-    std::string make_ready(const Served& served, const Order& order);
-    Shared best_when_zero(const Order& order);
-    struct Unfit {
-        Found found;
+    Shared of_nothing(const PlanSpec& spec, bool if_loaded);
+    std::string make_ready(const WarmupEntry& served, const PlanSpec& spec);
+    Shared best_when_zero(const PlanSpec& spec);
+    struct DisqualifiedCandidate {
+        ResolvedCandidate found;
         std::shared_ptr<const Instance> instance;
         double likely_us = 0;  // predicted, and slower for what disqualifies it
     };
     struct Attempt {
         const Problem& problem;
-        const Order& order;
+        const PlanSpec& spec;
         Shared when_zero;
-        std::exception_ptr failure;                 // the first
-        Source source = Source::none;               // of the one that works
-        std::optional<Unfit> unfit = std::nullopt;  // the best that works but that the compiler's report disqualifies
+        std::exception_ptr failure;    // the first
+        Source source = Source::none;  // of the one that works
+        std::optional<DisqualifiedCandidate> disqualified =
+            std::nullopt;  // the best that works but that the compiler's report disqualifies
     };
     double predicted_us(const Candidate& candidate, const Problem& problem, const Device& device) const;
-    std::shared_ptr<Plan> bind_found(const Found& found, const std::shared_ptr<const Instance>& instance, Attempt& attempt);
+    std::shared_ptr<Plan> bind_found(const ResolvedCandidate& found, const std::shared_ptr<const Instance>& instance,
+                                     Attempt& attempt);
     // nullptr if none of them does. What was measured is fit, whatever the compiler says of it.
-    std::shared_ptr<Plan> first_that_works(const std::vector<Found>& candidates, Attempt& attempt);
+    std::shared_ptr<Plan> first_usable(const std::vector<ResolvedCandidate>& candidates, Attempt& attempt);
     // The best legal kernel among those loaded. Throws Failure{not planned} if there is none. With `scratch`, the best of those
     // that take no more scratch than the stream has, so that the call asks the driver for none; what a faster one takes that was
     // passed over is left in it. Where all take more, or are slower by far, it is the fastest. nullptr: whatever it takes.
@@ -149,17 +151,17 @@ class Handle {
         gpu::StreamHandle stream = nullptr;
         std::optional<Workspaces::Request> lacking = std::nullopt;
     };
-    Shared any_loaded(const Wanted& wanted, const Order& order, const char* because, Scratch* scratch);
+    Shared best_loaded_stand_in(const PlanLookup& lookup, const PlanSpec& spec, const char* because, Scratch* scratch);
     // Of those that are ranked for a problem, the first `count`: the first that `is_enough`, else nullptr.
     using Judge = std::function<bool(const Shared&)>;
-    Shared loaded_plan(const Order& order, const Problem& problem, std::size_t count, const Judge& is_enough);
-    Shared on_miss(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
-    Shared in_background(const Wanted& wanted, const Kept* kept, gpu::StreamHandle stream);
+    Shared loaded_plan(const PlanSpec& spec, const Problem& problem, std::size_t count, const Judge& is_enough);
+    Shared on_miss(const PlanLookup& lookup, const CachedPlan* cached, gpu::StreamHandle stream);
+    Shared in_background(const PlanLookup& lookup, const CachedPlan* cached, gpu::StreamHandle stream);
     void load_general_kernels(const std::vector<GeneralKernel>& kernels);
     void load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context);
     void reserve_scratch(const Workspaces::Request& request);
     void refuse_foreign_stream(gpu::StreamHandle stream) const;
-    autotune_status run_missing(const Wanted& wanted, const MakeCall& make_call, gpu::StreamHandle stream);
+    autotune_status run_missing(const PlanLookup& lookup, const MakeCall& make_call, gpu::StreamHandle stream);
     // With a workspace of the handle's where the plan needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
 
@@ -173,7 +175,7 @@ class Handle {
     LoadGate gate_;
     Instances instances_;
     Workspaces workspaces_;
-    RecentMap<PlanKey, Kept> plans_;
+    RecentMap<PlanKey, CachedPlan> plans_;
     std::atomic<std::uint64_t> generation_{0};
     SingleFlight<PlanKey, Shared, PlanKey::Hash> making_;
     std::mutex devices_mutex_;

@@ -7,8 +7,8 @@
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "src/jit/kernel.h"
+#include "src/runtime/large_stack.h"
 #include "src/runtime/process_end.h"
-#include "src/runtime/roomy_thread.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {
@@ -168,7 +168,7 @@ Instances::Shared Instances::compile(const Order& order, const jit::Rendered& te
     log_.say(AUTOTUNE_LOG_INFO, "compiling " + order.candidate.to_string() + " for " + text.arch);
     process_end::check();
     jit::CompileResult result;
-    run_with_room([&] { result = jit::compile(nvrtc, jit::CubinCache(""), text); });
+    run_with_large_stack([&] { result = jit::compile(nvrtc, jit::CubinCache(""), text); });
     process_end::watch(process_end::After::compiled);
     process_end::check();
     if (!result.compiled) throw Failure(AUTOTUNE_COMPILE_FAILED, result.failure);
@@ -187,7 +187,8 @@ Instances::Shared Instances::build(const Order& order, const std::string& winner
     return compile(order, text, *nvrtc);
 }
 
-Instances::Shared Instances::make(const Found& found, const Problem& problem, const Device& device, bool into_context) {
+Instances::Shared Instances::make(const ResolvedCandidate& found, const Problem& problem, const Device& device,
+                                  bool into_context) {
     const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), into_context};
     if (auto instance = loaded(found.candidate, order.source)) return instance;
     building_.run(order.source, [&] {
@@ -201,7 +202,7 @@ Instances::Shared Instances::find(const Candidate& candidate, const Problem& pro
     return loaded(candidate, source_of(candidate, problem, device));
 }
 
-bool Instances::is_compiled(const Found& found, const Problem& problem, const Device& device) {
+bool Instances::is_compiled(const ResolvedCandidate& found, const Problem& problem, const Device& device) {
     const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), false};
     if (loaded(found.candidate, order.source)) return true;
     const auto is_cached = [&](const std::string& nvrtc) { return cache_.find(rendered(order, nvrtc).identity).has_value(); };

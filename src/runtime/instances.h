@@ -42,14 +42,14 @@ class Instances {
     // The instance of a candidate for a problem. One that is loaded is found without rendering it, whichever NVRTC made it; a
     // winner whose cubin is cached needs no NVRTC at all. May take a second otherwise.
     // REQUIRES: a context is current; `into_context`: it is one of the device. Throws Error or Failure{compile failed}.
-    std::shared_ptr<const Instance> make(const Found& found, const Problem& problem, const Device& device,
+    std::shared_ptr<const Instance> make(const ResolvedCandidate& found, const Problem& problem, const Device& device,
                                          bool into_context = true);
 
     // The same if it is loaded, else nullptr: no file, no compiler, no driver call.
     std::shared_ptr<const Instance> find(const Candidate& candidate, const Problem& problem, const Device& device) const;
 
     // Whether make() would find it, loaded or in the cubin cache, and compile nothing.
-    bool is_compiled(const Found& found, const Problem& problem, const Device& device);
+    bool is_compiled(const ResolvedCandidate& found, const Problem& problem, const Device& device);
 
     // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
     // first, at most `count`: no file, no compiler, no driver call. Of many, those are ranked that were loaded for the problems

@@ -12,8 +12,8 @@
 
 #include "src/gpu/ownership.h"
 #include "src/jit/kernel.h"
-#include "src/runtime/ask.h"
 #include "src/runtime/instances.h"
+#include "src/runtime/plan_request.h"
 #include "src/runtime/status.h"
 
 namespace autotune::runtime {

@@ -26,45 +26,45 @@ class SingleFlight {
     template <typename Work>
     Value run(const Key& key, Work work) {
         if (Log::is_speaking()) return work();
-        const auto [flight, is_ours] = board(key);
+        const auto [flight, is_ours] = join(key);
         if (!is_ours) return wait_for(*flight);
         try {
             flight->value = work();
         } catch (const abi::__forced_unwind&) {  // the thread is ending: the others must not wait for it
             flight->failure = std::make_exception_ptr(
                 Failure(AUTOTUNE_INTERNAL_ERROR, "the thread that worked on it for this one was ended by pthread_exit()"));
-            land(key, *flight);
+            complete(key, *flight);
             throw;
         } catch (...) {
             flight->failure = std::current_exception();
         }
-        land(key, *flight);
+        complete(key, *flight);
         return result_of(*flight);
     }
 
   private:
     struct Flight {
-        bool has_landed = false;
+        bool is_complete = false;
         Value value{};
         std::exception_ptr failure;
     };
 
-    std::pair<std::shared_ptr<Flight>, bool> board(const Key& key) {
+    std::pair<std::shared_ptr<Flight>, bool> join(const Key& key) {
         const std::lock_guard lock(mutex_);
         const auto found = flights_.find(key);
         if (found != flights_.end()) return {found->second, false};
         return {flights_.emplace(key, std::make_shared<Flight>()).first->second, true};
     }
-    void land(const Key& key, Flight& flight) {
+    void complete(const Key& key, Flight& flight) {
         const std::lock_guard lock(mutex_);
-        flight.has_landed = true;
+        flight.is_complete = true;
         flights_.erase(key);
-        landed_.notify_all();
+        completed_.notify_all();
     }
     Value wait_for(Flight& flight) {
         const process_end::Waiting waiting;
         std::unique_lock lock(mutex_);
-        landed_.wait(lock, [&] { return flight.has_landed; });
+        completed_.wait(lock, [&] { return flight.is_complete; });
         return result_of(flight);
     }
     static Value result_of(const Flight& flight) {
@@ -73,7 +73,7 @@ class SingleFlight {
     }
 
     std::mutex mutex_;
-    std::condition_variable landed_;
+    std::condition_variable completed_;
     std::unordered_map<Key, std::shared_ptr<Flight>, Hash> flights_;
 };
 

@@ -126,8 +126,8 @@ db::WinnerStore* Winners::store(LateWarnings& warnings) {
 }
 
 // REQUIRES: mutex_ is held.
-std::vector<Found> Winners::read(const Problem& problem, const Device& device, LateWarnings& warnings) {
-    std::vector<Found> found;
+std::vector<ResolvedCandidate> Winners::read(const Problem& problem, const Device& device, LateWarnings& warnings) {
+    std::vector<ResolvedCandidate> found;
     db::WinnerStore* const open = store(warnings);
     if (open == nullptr) return found;
     StoredWinnerRule rule(identities_, problem, device);
@@ -143,8 +143,8 @@ std::vector<Found> Winners::read(const Problem& problem, const Device& device, L
     return found;
 }
 
-std::vector<Found> Winners::stored(const Problem& problem, const Device& device) {
-    std::vector<Found> found;
+std::vector<ResolvedCandidate> Winners::stored(const Problem& problem, const Device& device) {
+    std::vector<ResolvedCandidate> found;
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
@@ -184,7 +184,7 @@ bool Winners::refresh() {
     return true;
 }
 
-Found Winners::pinned(const Problem& problem, const Device& device) const {
+ResolvedCandidate Winners::pinned(const Problem& problem, const Device& device) const {
     std::istringstream words(settings_.pin);
     std::string name;
     words >> name;

@@ -36,7 +36,7 @@ enum class Source : std::uint8_t {
 std::string_view to_string(Source source);
 
 // A candidate that may serve a problem. `nvrtc` is the compiler version of the stored winner, empty if none is stored.
-struct Found {
+struct ResolvedCandidate {
     Candidate candidate;
     autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
     std::string nvrtc;
@@ -54,8 +54,8 @@ struct ExpectedRegret {
 };
 
 // A candidate with a problem that it is legal for.
-struct Served {
-    Found found;
+struct WarmupEntry {
+    ResolvedCandidate found;
     Problem problem;
 };
 
@@ -73,29 +73,33 @@ class Winners {
     // asked.
     bool is_pinned(const Problem& problem) const;
     // Throws Failure{invalid argument} for a pin that cannot be, Failure{no kernel} for one that is not legal here.
-    Found pinned(const Problem& problem, const Device& device) const;
+    ResolvedCandidate pinned(const Problem& problem, const Device& device) const;
 
     // Legal candidates that were stored, in the order to try them: the user's for exactly this problem, the shipped ones; where
     // there are none, those of other extents. May be empty.
-    std::vector<Found> stored(const Problem& problem, const Device& device);
+    std::vector<ResolvedCandidate> stored(const Problem& problem, const Device& device);
     // What serves a problem that nobody tuned, the one that is predicted fastest first: winners of other extents, the class's
     // portfolio and defaults, with launch parameters chosen for these extents. Empty if none of them is legal here. Where the
     // class has a portfolio at most 11 instances serve all first extents up to 8192; if the problem's own winners are left out,
     // the best of all that is known. At most `count` of them.
-    enum class Own : std::uint8_t { is_none, left_out };  // winners of the problem itself: there are none, or they do not count
-    std::vector<Found> untuned(const Problem& problem, const Device& device, Own own = Own::is_none, std::size_t count = 1);
+    enum class ExactWinner : std::uint8_t {
+        absent,
+        ignore
+    };  // winners of the problem itself: there are none, or they do not count
+    std::vector<ResolvedCandidate> untuned(const Problem& problem, const Device& device, ExactWinner exact = ExactWinner::absent,
+                                           std::size_t count = 1);
     // The same for the first problem that is asked for of those that differ in the first extent alone, from the best of all that
     // is known: many programs ask for no second. Empty for the others, once serving() was asked, and where the class has no
     // portfolio.
-    std::vector<Found> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
+    std::vector<ResolvedCandidate> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
     // What such a choice loses against the best known: as the class's portfolio says it of problems that were left out of its
     // making, else by leaving out each stored winner of the class whose trials are on record. Remembered.
     ExpectedRegret expected_regret(const Problem& problem, const Device& device);
     // What untuned() gives, or an exact winner, for all first extents from 1 to the problem's: one entry an instance.
-    std::vector<Served> serving(const Problem& problem, const Device& device);
+    std::vector<WarmupEntry> serving(const Problem& problem, const Device& device);
     // The default that is predicted fastest for the problem with its extents rounded up to four binary digits, at most an eighth
     // more; empty if it is not legal for the problem itself. Remembered: a model's batch sizes ask for few of them.
-    std::vector<Found> likely_default(const Problem& problem, const Device& device);
+    std::vector<ResolvedCandidate> likely_default(const Problem& problem, const Device& device);
     // Why kernels of the portfolios for problems of this op on this architecture are not offered, each reason with how many.
     struct PassedOver {
         std::string why;  // "they were chosen with another version of gemm/mma"
@@ -104,7 +108,7 @@ class Winners {
     std::vector<PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device);
     // The families' defaults, the one that is predicted fastest first. Throws Failure{no kernel} with every family's reason if
     // there are none.
-    std::vector<Found> defaults(const Problem& problem, const Device& device) const;
+    std::vector<ResolvedCandidate> defaults(const Problem& problem, const Device& device) const;
 
     // Notes a problem that no winner answered, and what did, if the settings ask for it: once for the plan that was made.
     // Launches of that plan are counted by whoever holds the result; nullptr if nothing is noted.
@@ -124,22 +128,23 @@ class Winners {
         Calls calls;  // and the plan itself, since they were last written
     };
 
-    std::vector<Found> read(const Problem& problem, const Device& device, LateWarnings& warnings);
+    std::vector<ResolvedCandidate> read(const Problem& problem, const Device& device, LateWarnings& warnings);
     // `left_out`: a problem whose own winners do not count; may be nullptr.
-    std::vector<Found> read_near(const Problem& problem, const Device& device, const Problem* left_out = nullptr);
+    std::vector<ResolvedCandidate> read_near(const Problem& problem, const Device& device, const Problem* left_out = nullptr);
     // The portfolios as they were read, which may hold what is not used. REQUIRES: mutex_ is held.
     const std::vector<db::Portfolio>& read_portfolios(LateWarnings& warnings);
     // The portfolio of the problem's class with the kernels that today's templates can make, and what it says of itself; nullptr
     // if there is none. REQUIRES: mutex_ is held.
     const db::Portfolio* portfolio(const Problem& problem, const Device& device, LateWarnings& warnings);
-    std::vector<Found> portfolio_offers(const Problem& problem, const Device& device);
+    std::vector<ResolvedCandidate> portfolio_offers(const Problem& problem, const Device& device);
     // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered.
-    using ServingSet = std::shared_ptr<const std::vector<Found>>;
+    using ServingSet = std::shared_ptr<const std::vector<ResolvedCandidate>>;
     ServingSet serving_set(const Problem& problem, const Device& device);
-    std::vector<Found> best_of_all(const Problem& problem, const Device& device, const Problem* left_out, std::size_t count);
+    std::vector<ResolvedCandidate> best_of_all(const Problem& problem, const Device& device, const Problem* left_out,
+                                               std::size_t count);
     // The first extent that was asked for of the problem's range: `asked`, if none was before. REQUIRES: mutex_ is held.
     std::int64_t& first_extent_of_range(const Problem& problem, const Device& device, std::int64_t asked);
-    void add_regret(std::vector<Found>& to, const Problem& problem, const Device& device);
+    void add_regret(std::vector<ResolvedCandidate>& to, const Problem& problem, const Device& device);
     // Stored winners of the problem's class with the times of what else was tried for their problems.
     struct Tried {
         Problem problem;
@@ -147,10 +152,11 @@ class Winners {
     };
     std::vector<Tried> tried_of_class(const Problem& problem, const Device& device);
     std::optional<double> regret_of(const Tried& at, const Device& device);
-    std::vector<Found> make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
-                                        const std::vector<std::int64_t>& pivots) const;
-    std::vector<Found> rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
-                            std::size_t count) const;
+    std::vector<ResolvedCandidate> make_serving_set(const Problem& problem, const Device& device,
+                                                    std::vector<ResolvedCandidate> offers,
+                                                    const std::vector<std::int64_t>& pivots) const;
+    std::vector<ResolvedCandidate> rank(const std::vector<ResolvedCandidate>& offers, const Problem& problem,
+                                        const Device& device, std::size_t count) const;
     db::WinnerStore* store(LateWarnings& warnings);
     void write(const std::vector<db::Miss>& misses) const;
 

@@ -61,13 +61,13 @@ std::int64_t next_value(std::int64_t value) {
 }
 
 struct RankedDefaults {
-    std::vector<Found> candidates;  // the one that is predicted fastest first
+    std::vector<ResolvedCandidate> candidates;  // the one that is predicted fastest first
     Refusals refusals;
 };
 
 RankedDefaults ranked_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device) {
     FamilyDefaults defaults = family_defaults(catalogue, problem, device);
-    std::vector<std::pair<double, Found>> ranked;
+    std::vector<std::pair<double, ResolvedCandidate>> ranked;
     for (Candidate& each : defaults.candidates) {
         const auto us = catalogue.find_family(each.family)->predict_us(problem, each.config, device);
         ranked.push_back({us.value_or(std::numeric_limits<double>::infinity()),
@@ -122,8 +122,8 @@ struct Pivot {
 }  // namespace
 
 // The nearest winners of other extents that may answer. A database that fails has none. Without a lock held by the caller.
-std::vector<Found> Winners::read_near(const Problem& problem, const Device& device, const Problem* left_out) {
-    std::vector<Found> found;
+std::vector<ResolvedCandidate> Winners::read_near(const Problem& problem, const Device& device, const Problem* left_out) {
+    std::vector<ResolvedCandidate> found;
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
@@ -176,19 +176,19 @@ const db::Portfolio* Winners::portfolio(const Problem& problem, const Device& de
     return db::portfolio_for(*portfolios_, problem.class_key(), device.arch());
 }
 
-std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem& problem, const Device& device,
-                                 std::size_t count) const {
+std::vector<ResolvedCandidate> Winners::rank(const std::vector<ResolvedCandidate>& offers, const Problem& problem,
+                                             const Device& device, std::size_t count) const {
     std::vector<const Candidate*> candidates;
     OfferRanking::Checked checked;
-    for (const Found& each : offers) {
+    for (const ResolvedCandidate& each : offers) {
         candidates.push_back(&each.candidate);
         checked.push_back(each.is_checked ? 1 : 0);
     }
-    std::vector<Found> ranked;
+    std::vector<ResolvedCandidate> ranked;
     OfferRanking ranking(catalogue_, problem, device);
     ranking.check(candidates, checked);
     for (OfferRanking::Ranked& each : ranking.best_of_checked(candidates, checked, count)) {
-        Found found = offers[each.offer];
+        ResolvedCandidate found = offers[each.offer];
         found.is_checked = true;
         found.candidate = std::move(each.candidate);
         ranked.push_back(std::move(found));
@@ -197,8 +197,8 @@ std::vector<Found> Winners::rank(const std::vector<Found>& offers, const Problem
 }
 
 // The portfolio that serves the problem. One of another class says nothing of this one's regret.
-std::vector<Found> Winners::portfolio_offers(const Problem& problem, const Device& device) {
-    std::vector<Found> offers;
+std::vector<ResolvedCandidate> Winners::portfolio_offers(const Problem& problem, const Device& device) {
+    std::vector<ResolvedCandidate> offers;
     LateWarnings warnings(log_);
     {
         const std::lock_guard lock(mutex_);
@@ -238,10 +238,11 @@ std::vector<Winners::PassedOver> Winners::portfolio_kernels_passed_over(const Pr
 
 // One instance after the other: the best of that pivot at which the set so far loses most. An instance stands there again where
 // its launch parameters for one pivot cannot be chosen anew for another: not every family does that.
-std::vector<Found> Winners::make_serving_set(const Problem& problem, const Device& device, std::vector<Found> offers,
-                                             const std::vector<std::int64_t>& pivots) const {
+std::vector<ResolvedCandidate> Winners::make_serving_set(const Problem& problem, const Device& device,
+                                                         std::vector<ResolvedCandidate> offers,
+                                                         const std::vector<std::int64_t>& pivots) const {
     std::vector<const Candidate*> candidates;
-    for (const Found& each : offers) candidates.push_back(&each.candidate);
+    for (const ResolvedCandidate& each : offers) candidates.push_back(&each.candidate);
     OfferRanking::Checked checked;
     std::list<Pivot> all;
     for (const std::int64_t pivot : pivots) {
@@ -253,7 +254,7 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
         else
             at.best = ranked.front();
     }
-    std::vector<Found> set;
+    std::vector<ResolvedCandidate> set;
     std::set<std::string> instances;
     while (!all.empty()) {
         const auto worst =
@@ -273,7 +274,7 @@ std::vector<Found> Winners::make_serving_set(const Problem& problem, const Devic
 }
 
 Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& device) {
-    const auto none = std::make_shared<const std::vector<Found>>();
+    const auto none = std::make_shared<const std::vector<ResolvedCandidate>>();
     if (problem.extents.empty()) return none;
     const std::vector<std::int64_t> pivots = pivots_of(problem.extents.front().value);
     const std::string key = range_of(problem, device);
@@ -281,40 +282,41 @@ Winners::ServingSet Winners::serving_set(const Problem& problem, const Device& d
         const std::lock_guard lock(mutex_);
         if (const ServingSet* const known = serving_sets_.find(key)) return *known;
     }
-    std::vector<Found> offers = portfolio_offers(problem, device);
+    std::vector<ResolvedCandidate> offers = portfolio_offers(problem, device);
     if (offers.empty()) return none;
     // A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better.
     const double regret = offers.front().regret;
     std::vector<std::int64_t> chosen_for = pivots;
     if (pivots.back() == kPivots.back()) chosen_for.insert(chosen_for.end(), kBetween.begin(), kBetween.end());
     for (const std::int64_t extent : chosen_for) {
-        for (Found& each : ranked_defaults(catalogue_, with_first_extent(problem, extent), device).candidates) {
+        for (ResolvedCandidate& each : ranked_defaults(catalogue_, with_first_extent(problem, extent), device).candidates) {
             each.regret = regret;
             offers.push_back(std::move(each));
         }
     }
     std::set<std::string> known;
     for (const std::int64_t pivot : pivots) {
-        for (Found& near : read_near(with_first_extent(problem, pivot), device)) {
+        for (ResolvedCandidate& near : read_near(with_first_extent(problem, pivot), device)) {
             near.regret = regret;
             if (known.insert(near.candidate.to_string()).second) offers.push_back(std::move(near));
         }
     }
-    const auto set = std::make_shared<const std::vector<Found>>(make_serving_set(problem, device, std::move(offers), chosen_for));
+    const auto set =
+        std::make_shared<const std::vector<ResolvedCandidate>>(make_serving_set(problem, device, std::move(offers), chosen_for));
     const std::lock_guard lock(mutex_);
     serving_sets_.add(key, set);
     return set;
 }
 
 // Of all that is known, and of what is the best for just this problem.
-std::vector<Found> Winners::best_of_all(const Problem& problem, const Device& device, const Problem* left_out,
-                                        std::size_t count) {
-    std::vector<Found> offers = portfolio_offers(problem, device);
+std::vector<ResolvedCandidate> Winners::best_of_all(const Problem& problem, const Device& device, const Problem* left_out,
+                                                    std::size_t count) {
+    std::vector<ResolvedCandidate> offers = portfolio_offers(problem, device);
     if (offers.empty()) return {};
     const double regret = offers.front().regret;
-    for (std::vector<Found> more :
+    for (std::vector<ResolvedCandidate> more :
          {read_near(problem, device, left_out), ranked_defaults(catalogue_, problem, device).candidates}) {
-        for (Found& each : more) {
+        for (ResolvedCandidate& each : more) {
             each.regret = regret;
             offers.push_back(std::move(each));
         }
@@ -326,30 +328,31 @@ std::int64_t& Winners::first_extent_of_range(const Problem& problem, const Devic
     return first_extents_.add(range_of(problem, device), asked);
 }
 
-std::vector<Found> Winners::untuned_first(const Problem& problem, const Device& device, std::size_t count) {
+std::vector<ResolvedCandidate> Winners::untuned_first(const Problem& problem, const Device& device, std::size_t count) {
     if (problem.extents.empty()) return {};
     const std::int64_t extent = problem.extents.front().value;
     {
         const std::lock_guard lock(mutex_);
         if (first_extent_of_range(problem, device, extent) != extent) return {};
     }
-    std::vector<Found> ranked = best_of_all(problem, device, nullptr, count);
+    std::vector<ResolvedCandidate> ranked = best_of_all(problem, device, nullptr, count);
     add_regret(ranked, problem, device);
     return ranked;
 }
 
-void Winners::add_regret(std::vector<Found>& to, const Problem& problem, const Device& device) {
-    for (Found& each : to)
+void Winners::add_regret(std::vector<ResolvedCandidate>& to, const Problem& problem, const Device& device) {
+    for (ResolvedCandidate& each : to)
         if (each.regret < 0) each.regret = expected_regret(problem, device).median;
 }
 
-std::vector<Found> Winners::untuned(const Problem& problem, const Device& device, Own own, std::size_t count) {
-    const Problem* const left_out = own == Own::left_out ? &problem : nullptr;
-    std::vector<Found> ranked = left_out != nullptr ? best_of_all(problem, device, left_out, count)
-                                                    : rank(*serving_set(problem, device), problem, device, count);
+std::vector<ResolvedCandidate> Winners::untuned(const Problem& problem, const Device& device, ExactWinner exact,
+                                                std::size_t count) {
+    const Problem* const left_out = exact == ExactWinner::ignore ? &problem : nullptr;
+    std::vector<ResolvedCandidate> ranked = left_out != nullptr ? best_of_all(problem, device, left_out, count)
+                                                                : rank(*serving_set(problem, device), problem, device, count);
     if (ranked.empty()) {
-        std::vector<Found> offers = read_near(problem, device, left_out);
-        for (Found& each : likely_default(problem, device)) offers.push_back(std::move(each));
+        std::vector<ResolvedCandidate> offers = read_near(problem, device, left_out);
+        for (ResolvedCandidate& each : likely_default(problem, device)) offers.push_back(std::move(each));
         ranked = rank(offers, problem, device, count);
     }
     add_regret(ranked, problem, device);
@@ -387,13 +390,13 @@ std::vector<Winners::Tried> Winners::tried_of_class(const Problem& problem, cons
 
 // Of the choice that would have been made for a problem without its own winners: the first of the ranking that was tried counts.
 std::optional<double> Winners::regret_of(const Tried& at, const Device& device) {
-    std::vector<Found> offers = read_near(at.problem, device, &at.problem);
-    for (Found& each : portfolio_offers(at.problem, device)) offers.push_back(std::move(each));
-    for (Found& each : likely_default(at.problem, device)) offers.push_back(std::move(each));
+    std::vector<ResolvedCandidate> offers = read_near(at.problem, device, &at.problem);
+    for (ResolvedCandidate& each : portfolio_offers(at.problem, device)) offers.push_back(std::move(each));
+    for (ResolvedCandidate& each : likely_default(at.problem, device)) offers.push_back(std::move(each));
     double best_us = std::numeric_limits<double>::infinity();
     for (const auto& [candidate, us] : at.times_us) best_us = std::min(best_us, us);
     const auto instance = [&](const Candidate& candidate) { return instance_key(catalogue_, at.problem, device, candidate); };
-    for (const Found& choice : rank(offers, at.problem, device, offers.size())) {
+    for (const ResolvedCandidate& choice : rank(offers, at.problem, device, offers.size())) {
         double chosen_us = std::numeric_limits<double>::infinity();
         for (const auto& [candidate, us] : at.times_us) {
             if (candidate == choice.candidate) return us / best_us - 1;
@@ -429,11 +432,11 @@ ExpectedRegret Winners::expected_regret(const Problem& problem, const Device& de
     return regrets_.add(key, expected);
 }
 
-std::vector<Served> Winners::serving(const Problem& problem, const Device& device) {
-    std::vector<Served> all;
+std::vector<WarmupEntry> Winners::serving(const Problem& problem, const Device& device) {
+    std::vector<WarmupEntry> all;
     std::set<std::string> instances;
     const std::int64_t most = problem.extents.empty() ? 0 : problem.extents.front().value;
-    const auto add = [&](std::vector<Found> found, const Problem& at) {
+    const auto add = [&](std::vector<ResolvedCandidate> found, const Problem& at) {
         if (found.empty()) found = defaults(at, device);
         if (instances.insert(instance_key(catalogue_, at, device, found.front().candidate)).second)
             all.push_back({std::move(found.front()), at});
@@ -444,13 +447,13 @@ std::vector<Served> Winners::serving(const Problem& problem, const Device& devic
             const std::lock_guard lock(mutex_);
             first_extent_of_range(at, device, kNoExtent) = kNoExtent;
         }
-        std::vector<Found> found = stored(at, device);
+        std::vector<ResolvedCandidate> found = stored(at, device);
         add(found.empty() ? untuned(at, device) : std::move(found), at);
     }
     return all;
 }
 
-std::vector<Found> Winners::likely_default(const Problem& problem, const Device& device) {
+std::vector<ResolvedCandidate> Winners::likely_default(const Problem& problem, const Device& device) {
     const Problem rounded = rounded_up(problem);
     const std::string key = rounded.key() + " on " + device.identity.key();
     std::optional<Candidate> likely;
@@ -480,7 +483,7 @@ void check_supported(const Catalogue& catalogue, const Problem& problem, const D
     throw Failure(AUTOTUNE_NO_KERNEL, refusals.sentence(problem, device));
 }
 
-std::vector<Found> Winners::defaults(const Problem& problem, const Device& device) const {
+std::vector<ResolvedCandidate> Winners::defaults(const Problem& problem, const Device& device) const {
     RankedDefaults ranked = ranked_defaults(catalogue_, problem, device);
     if (ranked.candidates.empty()) throw Failure(AUTOTUNE_NO_KERNEL, ranked.refusals.sentence(problem, device));
     return std::move(ranked.candidates);

@@ -19,7 +19,7 @@ constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
 std::string key_of_problem(const autotune_add_problem& problem) {
     const Catalogue& catalogue = autotune::test::embedded_catalogue();
-    return AddAsk(problem).problem(catalogue).key();
+    return AddPlanRequest(problem).problem(catalogue).key();
 }
 
 std::string refusal(const autotune_add_problem& problem) {
@@ -73,19 +73,19 @@ TEST(AddProblem, KeysDifferWhereAnotherKernelMayServe) {
     const autotune_add_problem longer = add(4097), half = add(4096, AUTOTUNE_F16);
     autotune_add_problem unaligned = base;
     unaligned.align_a = 4;
-    const PlanKey key = AddAsk(base).key(1);
-    EXPECT_EQ(AddAsk(base).key(1), key);
-    EXPECT_NE(AddAsk(base).key(2), key);
-    EXPECT_NE(AddAsk(longer).key(1), key);
-    EXPECT_NE(AddAsk(half).key(1), key);
-    EXPECT_NE(AddAsk(unaligned).key(1), key);
+    const PlanKey key = AddPlanRequest(base).key(1);
+    EXPECT_EQ(AddPlanRequest(base).key(1), key);
+    EXPECT_NE(AddPlanRequest(base).key(2), key);
+    EXPECT_NE(AddPlanRequest(longer).key(1), key);
+    EXPECT_NE(AddPlanRequest(half).key(1), key);
+    EXPECT_NE(AddPlanRequest(unaligned).key(1), key);
 }
 
 TEST(AddProblem, KeysAreNeverThoseOfAGemm) {
     autotune_gemm_problem gemm = test::gemm(4096, 0, 0);
     gemm.batch = 0;
     const autotune_add_problem problem = add(4096);
-    EXPECT_NE(AddAsk(problem).key(1), GemmAsk(gemm).key(1));
+    EXPECT_NE(AddPlanRequest(problem).key(1), GemmPlanRequest(gemm).key(1));
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ TEST(AlignmentOf, IsThePowerOfTwoUpToSixteen) {
 
 // A plan is found by its key before its problem is checked.
 TEST(PlanKey, OfNumbersThatNoProblemHasIsThatOfNoProblem) {
-    const auto key = [](autotune_gemm_problem problem) { return GemmAsk(problem).key(1); };
+    const auto key = [](autotune_gemm_problem problem) { return GemmPlanRequest(problem).key(1); };
     autotune_gemm_problem wrong = sample();
     wrong.ab_type = static_cast<autotune_dtype>(256);
     EXPECT_NE(key(wrong), key(sample()));

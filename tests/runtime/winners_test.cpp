@@ -46,13 +46,13 @@ class WinnersTest : public ::testing::Test {
     db::Store store() const { return db::Store::open({.path = settings_.database}); }
     void put(const db::Winner& winner) const { store().put(winner); }
     // The candidate that a plan is tried with first.
-    Found first(Winners& winners, const Problem& wanted) const {
+    ResolvedCandidate first(Winners& winners, const Problem& wanted) const {
         if (winners.is_pinned(wanted)) return winners.pinned(wanted, device_);
-        std::vector<Found> found = winners.stored(wanted, device_);
+        std::vector<ResolvedCandidate> found = winners.stored(wanted, device_);
         if (found.empty()) found = winners.untuned(wanted, device_);
         return found.empty() ? winners.defaults(wanted, device_).front() : found.front();
     }
-    Found first(const Problem& wanted) {
+    ResolvedCandidate first(const Problem& wanted) {
         Log log(settings_);
         Winners winners(settings_, catalogue_, log);
         return first(winners, wanted);
@@ -68,7 +68,7 @@ class WinnersTest : public ::testing::Test {
 TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     const db::Winner winner = winner_of(catalogue_, problem(), device_);
     put(winner);
-    const Found found = first(problem());
+    const ResolvedCandidate found = first(problem());
     EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_EXACT);
     EXPECT_EQ(found.candidate, winner.candidate);
     EXPECT_EQ(found.nvrtc, "13.0");
@@ -138,7 +138,7 @@ TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {
     for (const std::int64_t m : {1, 3, 17, 33, 65, 100, 129, 200, 257, 1000, 1100, 2049, 4000, 8191}) {
         for (const char* rest : {"x4096x4096", "x11008x4096", "x1000x72", "x328x13824"}) {
             const Problem wanted = problem(std::to_string(m) + rest);
-            const std::vector<Found> likely = winners.likely_default(wanted, device_);
+            const std::vector<ResolvedCandidate> likely = winners.likely_default(wanted, device_);
             const Candidate best = winners.defaults(wanted, device_).front().candidate;
             if (likely.empty()) continue;  // not legal here: the problem's own defaults are taken
             EXPECT_FALSE(
@@ -205,7 +205,7 @@ TEST_F(PortfolioTest, ServesWhatNobodyTunedByPrediction) {
     Winners winners(settings_, catalogue_, log);
     for (const char* shape : {"3x4096x4096", "100x1000x328", "777x3000x1024", "8192x8192x8192"}) {
         const Problem wanted = problem(shape);
-        const std::vector<Found> found = winners.untuned(wanted, device_);
+        const std::vector<ResolvedCandidate> found = winners.untuned(wanted, device_);
         ASSERT_FALSE(found.empty()) << shape;
         EXPECT_EQ(found.front().origin, AUTOTUNE_ORIGIN_DEFAULT);
         EXPECT_EQ(found.front().regret, 0.05);
@@ -224,14 +224,14 @@ TEST_F(PortfolioTest, ServesAllRowsOfAWeightWithAtMostElevenInstances) {
     std::set<std::string> instances;
     for (std::int64_t m = 1; m <= 8192; m += m < 256 ? 1 : 37) {
         const Problem wanted = problem(std::to_string(m) + "x4096x4096");
-        const std::vector<Found> found = winners.untuned(wanted, device_);
+        const std::vector<ResolvedCandidate> found = winners.untuned(wanted, device_);
         ASSERT_FALSE(found.empty()) << m;
         instances.insert(instance_key(catalogue_, wanted, device_, found.front().candidate));
     }
     EXPECT_LE(instances.size(), 11U);
     EXPECT_GE(instances.size(), 3U);
     std::set<std::string> warmed;
-    for (const Served& each : winners.serving(problem("8192x4096x4096"), device_))
+    for (const WarmupEntry& each : winners.serving(problem("8192x4096x4096"), device_))
         warmed.insert(instance_key(catalogue_, each.problem, device_, each.found.candidate));
     for (const std::string& each : instances) EXPECT_TRUE(warmed.contains(each)) << each;
     EXPECT_LE(warmed.size(), 11U);
@@ -241,7 +241,7 @@ TEST_F(PortfolioTest, ServesAllRowsOfAWeightWithAtMostElevenInstances) {
 TEST_F(PortfolioTest, ServesTheFirstRowsOfAWeightWithTheBestForThose) {
     Log log(settings_);
     Winners winners(settings_, catalogue_, log);
-    const auto predicted_us = [&](const Problem& of, const std::vector<Found>& found) {
+    const auto predicted_us = [&](const Problem& of, const std::vector<ResolvedCandidate>& found) {
         const Candidate& chosen = found.at(0).candidate;
         return *catalogue_.find_family(chosen.family)->predict_us(of, chosen.config, device_);
     };
@@ -254,7 +254,7 @@ TEST_F(PortfolioTest, ServesTheFirstRowsOfAWeightWithTheBestForThose) {
     }
     EXPECT_GT(most, 1.1);
     const Problem wanted = problem("1392x1144x5136");
-    const std::vector<Found> first = winners.untuned_first(wanted, device_);
+    const std::vector<ResolvedCandidate> first = winners.untuned_first(wanted, device_);
     EXPECT_EQ(first.front().regret, 0.05);
     EXPECT_TRUE(winners.untuned_first(problem("1400x1144x5136"), device_).empty());
     EXPECT_EQ(winners.untuned_first(wanted, device_).front().candidate, first.front().candidate);
@@ -344,7 +344,7 @@ TEST_F(PortfolioTest, WithAValueOutsideItsDomainEndsNoProcess) {
             std::ofstream(db::portfolio_path(settings_.shipped), std::ios::trunc) << db::to_json_line(portfolio_) << "\n";
             Log log(settings_);
             Winners winners(settings_, catalogue_, log);
-            const std::vector<Found> found = winners.untuned(wanted, device_);
+            const std::vector<ResolvedCandidate> found = winners.untuned(wanted, device_);
             ASSERT_FALSE(found.empty());
             EXPECT_TRUE(Legality(catalogue_, wanted, device_).allows(found.front().candidate)) << name << "=" << wrong;
         }
@@ -420,7 +420,7 @@ TEST_F(WinnersTest, OfACardWithThisChipAreOffersForTheirOwnProblemToo) {
         Log log(settings_);
         return Winners(settings_, catalogue_, log).stored(problem(), device_).empty();
     }());
-    const Found found = first(problem());
+    const ResolvedCandidate found = first(problem());
     EXPECT_EQ(found.candidate.family, winner.candidate.family);
     EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_NEAR);
     EXPECT_EQ(found.source, Source::other_card);
@@ -468,7 +468,7 @@ TEST_F(WinnersTest, NearOnesOutsideOfTheirDomainEndNoProcess) {
         }
     }
     for (const char* shape : {"512x512x512", "512x512x640", "512x512x720", "512x512x900"}) {
-        const Found found = first(problem(shape));
+        const ResolvedCandidate found = first(problem(shape));
         EXPECT_TRUE(Legality(catalogue_, problem(shape), device_).allows(found.candidate)) << shape;
     }
 }
@@ -527,7 +527,7 @@ TEST_F(WinnersTest, OfABrokenDatabaseStillHaveTheShippedOnes) {
 TEST_F(WinnersTest, FollowThePin) {
     const Candidate pinned = test::other_than_default(catalogue_, problem(), device_);
     settings_.pin = pinned.to_string();
-    const Found found = first(problem());
+    const ResolvedCandidate found = first(problem());
     EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_PINNED);
     EXPECT_EQ(found.candidate, pinned);
 }
@@ -589,7 +589,7 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToTheFamiliesForIt) {
     Winners winners(settings_, catalogue_, log);
     const Problem wanted = catalogue_.problem({"hgemm", "1x9691x261", {{"align", "2"}}});
     ASSERT_NE(wanted.class_key(), portfolio_.class_key);
-    const std::vector<Found> found = winners.untuned(wanted, device_);
+    const std::vector<ResolvedCandidate> found = winners.untuned(wanted, device_);
     ASSERT_FALSE(found.empty());
     EXPECT_THAT(found.front().candidate.family, AnyOf("gemm/gemv", "gemm/dot", "gemm/dot_windows"));
 }
@@ -600,7 +600,7 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
     Winners winners(settings_, catalogue_, log);
     for (const char* shape : {"64x4096x14336", "128x4096x14336", "512x4096x14336"}) {
         const Problem wanted = catalogue_.problem({"fp8gemm", shape, {{"scale", "block"}}});
-        const auto predicted_us = [&](const std::vector<Found>& found) {
+        const auto predicted_us = [&](const std::vector<ResolvedCandidate>& found) {
             const Candidate& chosen = found.at(0).candidate;
             return *catalogue_.find_family(chosen.family)->predict_us(wanted, chosen.config, device_);
         };
@@ -616,7 +616,7 @@ TEST_F(PortfolioTest, OfAnotherClassServesSgemmAsItsDefaultsDo) {
     for (const char* weight : {"2112x3328", "4096x4096", "640x768"}) {
         for (const int rows : {1, 5, 24, 50, 100, 192, 200, 330, 700, 1000, 1500, 3000, 6000, 8192, 9000, 12300}) {
             const Problem wanted = catalogue_.problem({"sgemm", std::to_string(rows) + "x" + weight, {}});
-            const auto predicted_us = [&](const std::vector<Found>& found) {
+            const auto predicted_us = [&](const std::vector<ResolvedCandidate>& found) {
                 const Candidate& chosen = found.at(0).candidate;
                 return *catalogue_.find_family(chosen.family)->predict_us(wanted, chosen.config, device_);
             };
@@ -652,7 +652,7 @@ TEST_F(WinnersTest, AnswerInTimeWhileSomebodyHoldsTheDatabase) {
     }
     ::usleep(200'000);
     const auto start = std::chrono::steady_clock::now();
-    const Found found = first(problem());
+    const ResolvedCandidate found = first(problem());
     const auto waited = std::chrono::steady_clock::now() - start;
     ::kill(holder, SIGKILL);
     ::waitpid(holder, nullptr, 0);

@@ -46,7 +46,7 @@ LibraryChoice::LibraryChoice(Session& session)
       log_(settings_),
       winners_(settings_, session.catalogue(), log_) {}
 
-std::vector<runtime::Served> LibraryChoice::serving(const Problem& problem, const Device& device) {
+std::vector<runtime::WarmupEntry> LibraryChoice::serving(const Problem& problem, const Device& device) {
     try {
         return winners_.serving(problem, device);
     } catch (const runtime::Failure& failure) {
@@ -56,7 +56,7 @@ std::vector<runtime::Served> LibraryChoice::serving(const Problem& problem, cons
 }
 
 std::optional<UntunedChoice> LibraryChoice::untuned(const Problem& problem, const Device& device) {
-    std::vector<runtime::Found> found = winners_.untuned(problem, device, runtime::Winners::Own::left_out);
+    std::vector<runtime::ResolvedCandidate> found = winners_.untuned(problem, device, runtime::Winners::ExactWinner::ignore);
     try {
         if (found.empty()) found = winners_.defaults(problem, device);
     } catch (const runtime::Failure&) {  // no kernel

@@ -25,7 +25,7 @@ class LibraryChoice {
 
     // One entry for each instance that serves a first extent from 1 to the problem's.
     // Throws Error{no_valid_config} if no family can do it.
-    std::vector<runtime::Served> serving(const Problem& problem, const Device& device);
+    std::vector<runtime::WarmupEntry> serving(const Problem& problem, const Device& device);
     // As if the problem's own winners were not stored; nullopt if no family can do it.
     std::optional<UntunedChoice> untuned(const Problem& problem, const Device& device);
 

@@ -19,12 +19,12 @@ constexpr std::int64_t kMost = 8192;  // the value of "*": first extents from 1 
 
 struct Warmed {
     Problem problem;  // as it was asked for
-    runtime::Served served;
+    runtime::WarmupEntry served;
     tuner::CompiledRow row;
 };
 
 // One instance in the pool of compile workers: every parameter is held.
-tuner::CompiledRow compile(Session& session, const runtime::Served& served, tuner::TuneServices& services) {
+tuner::CompiledRow compile(Session& session, const runtime::WarmupEntry& served, tuner::TuneServices& services) {
     tuner::CompileOptions options;
     options.choice.families = {served.found.candidate.family};
     options.choice.pins = served.found.candidate.config;
@@ -83,7 +83,7 @@ ExitCode run_warm(Session& session, const Arguments& arguments) {
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
     std::vector<Warmed> all;
     for (const Problem& problem : problems)
-        for (const runtime::Served& served : library.serving(problem, device)) all.push_back({problem, served, {}});
+        for (const runtime::WarmupEntry& served : library.serving(problem, device)) all.push_back({problem, served, {}});
     for (Warmed& each : all) {
         each.row = compile(session, each.served, services);
         if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept");

@@ -1,4 +1,4 @@
-#include "src/runtime/roomy_thread.h"
+#include "src/runtime/large_stack.h"
 
 #include <cxxabi.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ bool start(pthread_t& thread, Job& job) {
 
 }  // namespace
 
-void run_with_room(const std::function<void()>& work) {
+void run_with_large_stack(const std::function<void()>& work) {
     const NoCancel no_cancel;  // the job lies on this stack
     Job job{work, nullptr};
     pthread_t thread{};

@@ -1,4 +1,4 @@
-#include "src/runtime/roomy_thread.h"
+#include "src/runtime/large_stack.h"
 
 #include <gtest/gtest.h>
 #include <limits.h>
@@ -17,14 +17,14 @@ void use_stack() {
     for (std::size_t at = 0; at < sizeof(bytes); at += 1024) bytes[at] = 1;
 }
 
-TEST(RoomyThread, HasRoomWhereItsCallerHasNone) {
+TEST(LargeStack, HasRoomWhereItsCallerHasNone) {
     pthread_attr_t attributes;
     ASSERT_EQ(::pthread_attr_init(&attributes), 0);
     ASSERT_EQ(::pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN + (64 << 10)), 0);
     pthread_t thread{};
     bool is_done = false;
     const auto body = [](void* done) -> void* {
-        run_with_room(use_stack);
+        run_with_large_stack(use_stack);
         *static_cast<bool*>(done) = true;
         return nullptr;
     };
@@ -34,19 +34,19 @@ TEST(RoomyThread, HasRoomWhereItsCallerHasNone) {
     EXPECT_TRUE(is_done);
 }
 
-TEST(RoomyThread, ThrowsWhatTheWorkThrows) {
+TEST(LargeStack, ThrowsWhatTheWorkThrows) {
     try {
-        run_with_room([] { throw std::runtime_error("mine"); });
+        run_with_large_stack([] { throw std::runtime_error("mine"); });
         FAIL() << "no exception";
     } catch (const std::runtime_error& error) {
         EXPECT_EQ(std::string(error.what()), "mine");
     }
 }
 
-TEST(RoomyThread, LeavesSignalsToItsCaller) {
+TEST(LargeStack, LeavesSignalsToItsCaller) {
     sigset_t inside, before, after;
     ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
-    run_with_room([&] { ::pthread_sigmask(SIG_SETMASK, nullptr, &inside); });
+    run_with_large_stack([&] { ::pthread_sigmask(SIG_SETMASK, nullptr, &inside); });
     ::pthread_sigmask(SIG_SETMASK, nullptr, &after);
     EXPECT_TRUE(::sigismember(&inside, SIGINT));
     EXPECT_TRUE(::sigismember(&inside, SIGTERM));

@@ -30,9 +30,9 @@ struct CallForm {
 };
 
 // A problem as a caller describes it in the C struct of its op. One class for each op; lives as long as the call.
-class Ask {
+class PlanRequest {
   public:
-    virtual ~Ask() = default;
+    virtual ~PlanRequest() = default;
 
     // What its plan is found by before every launch: no checks, no allocation.
     virtual PlanKey key(std::uint64_t context_id) const noexcept = 0;

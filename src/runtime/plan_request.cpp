@@ -1,4 +1,4 @@
-#include "src/runtime/ask.h"
+#include "src/runtime/plan_request.h"
 
 #include "src/runtime/status.h"
 
