@@ -47,7 +47,7 @@ Parameter pdl_parameter() {
 }
 
 Constraint pdl_constraint(const Device& device) {
-    return {"programmatic dependent launch exists from sm_90 on", {"pdl"}, [can = device.identity.cc() >= 90](const Config& c) {
+    return {"programmatic dependent launch before sm_90", {"pdl"}, [can = device.identity.cc() >= 90](const Config& c) {
                 return can || c["pdl"] == 0;
             }};
 }

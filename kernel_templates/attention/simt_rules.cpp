@@ -28,7 +28,7 @@ Constraint tile_rule(const std::string& reason, const std::string& rows_each) {
 }
 
 Constraint order_rule(const View& view) {
-    return {"all tiles take equally long without a mask: their order is that of the heads",
+    return {"an order by length without a mask: all tiles take equally long",
             {"order"},
             [is_masked = view.is_masked()](const Config& c) { return is_masked || c["order"] == 0; }};
 }

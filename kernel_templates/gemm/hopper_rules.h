@@ -38,7 +38,7 @@ auto rules_on(const Gemm& g) {
 
 template <class Shape>
 Constraint cluster_rule(const Gemm& g) {
-    return {"a cluster has at most 8 blocks, which either share tiles or divide K",
+    return {"a cluster has more than 8 blocks, or both shares tiles and divides K",
             {"cluster_m", "cluster_n", "cluster_k"},
             rules_on<Shape>(g)(
                 [](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })};

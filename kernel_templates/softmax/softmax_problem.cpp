@@ -90,18 +90,14 @@ Parameter cluster_parameter() {
 std::vector<Constraint> shared_constraints(const Device& device) {
     const bool is_hopper = device.identity.cc() >= 90;
     return {
-        {"a row has no more threads than its block",
+        {"a row has more threads than its block",
          {"threads", "threads_per_row"},
          [](const Config& c) { return c["threads_per_row"] <= c["threads"]; }},
-        {"clusters exist from sm_90 on",
-         {"cluster_blocks"},
-         [=](const Config& c) { return is_hopper || c["cluster_blocks"] == 1; }},
-        {"blocks that share a row do so with all their threads",
+        {"a cluster before sm_90", {"cluster_blocks"}, [=](const Config& c) { return is_hopper || c["cluster_blocks"] == 1; }},
+        {"blocks share a row although not all of their threads do",
          {"threads", "threads_per_row", "cluster_blocks"},
          [](const Config& c) { return c["cluster_blocks"] == 1 || c["threads_per_row"] == c["threads"]; }},
-        {"programmatic dependent launch exists from sm_90 on",
-         {"pdl"},
-         [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
+        {"programmatic dependent launch before sm_90", {"pdl"}, [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
     };
 }
 

@@ -53,7 +53,7 @@ TEST_F(AttentionBwdOnePassFamily, OnlyAnOrderOfAddsGivesTheSameBits) {
     EXPECT_FALSE(usual(any).deterministic);
     Config config = family_.default_config(any, device_);
     EXPECT_EQ(family_.space(same, device_).why_not(config),
-              "the problem asks for the same bits from the same input, which only an order of adds gives");
+              "dQ is added in no fixed order although the problem is deterministic");
 }
 
 // Logarithms, deltas and counters lie in dQ itself until that is written.

@@ -62,9 +62,9 @@ TEST_F(AttentionWgmmaFamily, SaysWhyAConfigIsDropped) {
     EXPECT_EQ(all.why_not(with(plain(), {{"block_k", 240}})),
               "scores, weights and outputs exceed the registers that setmaxnreg can give");
     EXPECT_EQ(all.why_not(with(plain(), {{"block_k", 176}, {"stages", 3}})), "tiles exceed shared memory");
-    EXPECT_EQ(all.why_not(with(plain(), {{"math_groups", 1}})), "one group has nobody to take turns with");
+    EXPECT_EQ(all.why_not(with(plain(), {{"math_groups", 1}})), "order_groups with fewer than two warpgroups");
     EXPECT_EQ(all.why_not(with(plain(), {{"tile_order", 1}})),
-              "without a mask that ends at the diagonal all tiles of a head are as long");
+              "tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long");
 }
 
 TEST_F(AttentionWgmmaFamily, BlocksThatStayFillTheGpuOnce) {

@@ -45,7 +45,7 @@ std::vector<Constraint> constraints(const Device& device) {
         {"the stages exceed shared memory",
          {"tile_bytes", "stages"},
          [=](const Config& c) { return smem_bytes(c) + kReservedSmemBytes <= most_smem; }},
-        {"a block of one tile has no use for a second stage",
+        {"more than one stage in a block with a single tile",
          {"stages", "waves"},
          [](const Config& c) { return c["waves"] > 0 || c["stages"] == 1; }},
         add::pdl_constraint(device),

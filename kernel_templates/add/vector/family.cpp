@@ -59,7 +59,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"the runs exceed the register file",
          {"vec", "unroll", "threads"},
          [=](const Config& c) { return registers_of(c, size) * c["threads"] <= limits.registers_per_block; }},
-        {"waves belong to a grid-stride loop, and it needs some",
+        {"waves without a grid-stride loop, or a grid-stride loop without waves",
          {"grid_stride", "waves"},
          [](const Config& c) { return (c["grid_stride"] == 1) == (c["waves"] > 0); }},
         add::pdl_constraint(device),

@@ -50,7 +50,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     const bool is_masked = view.is_masked(), can_swizzle = !view.is_tf32 && (view.d % 64 == 0 || view.dv % 64 == 0);
     const std::int64_t q_len = view.q_len, kv_len = view.kv_len;
     return {
-        {"a warp has one or two bands of 16 rows",
+        {"a warp does not have one or two bands of 16 rows",
          {"block_q", "warps"},
          [](const Config& c) { return c["block_q"] == 16 * c["warps"] || c["block_q"] == 32 * c["warps"]; }},
         {"half of the rows of a block lie behind the last query",
@@ -59,11 +59,13 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"half of the keys of a tile lie behind the last key",
          {"block_k"},
          [=](const Config& c) { return c["block_k"] == 16 || c["block_k"] < 2 * kv_len; }},
-        {"rows of f32, and of a size that is no multiple of 64, cannot be permuted",
+        {"smem_swizzle for f32, or for rows whose size is no multiple of 64",
          {"smem_swizzle"},
          [=](const Config& c) { return c["smem_swizzle"] == 0 || can_swizzle; }},
-        {"there is nothing to skip without a mask", {"masking"}, [=](const Config& c) { return is_masked || c["masking"] != 1; }},
-        {"all tiles take equally long without a mask: their order is that of the heads",
+        {"masking 1 without a mask: nothing to skip",
+         {"masking"},
+         [=](const Config& c) { return is_masked || c["masking"] != 1; }},
+        {"an order by length without a mask: all tiles take equally long",
          {"order"},
          [=](const Config& c) { return is_masked || c["order"] == 0; }},
         {"tiles exceed shared memory", shape,
@@ -77,7 +79,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                  std::min<std::int64_t>(limits.registers_per_sm / (32 * c["warps"] * c["resident_blocks"]), kMostRegisters);
              return geometry(c).registers() <= most;
          }},
-        {"more blocks share the registers than leave warps something to gain",
+        {"more than 16 warps share an SM's registers",
          {"warps", "resident_blocks"},
          [](const Config& c) { return c["warps"] * c["resident_blocks"] <= 16; }},
     };

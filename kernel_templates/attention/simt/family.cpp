@@ -81,8 +81,10 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
              const std::int64_t block_q = c["threads"] / c["threads_x"] * c["thread_q"];
              return block_q <= 8 || block_q < 2 * view.q_len;
          }},
-        attention::tile_rule("a tile has 16 to 128 keys", "thread_k"),
-        {"there is nothing to skip without a mask", {"masking"}, [=](const Config& c) { return is_masked || c["masking"] != 1; }},
+        attention::tile_rule("a tile has fewer than 16 or more than 128 keys", "thread_k"),
+        {"masking 1 without a mask: nothing to skip",
+         {"masking"},
+         [=](const Config& c) { return is_masked || c["masking"] != 1; }},
         attention::order_rule(view),
     };
     const auto resources = [=](const Config& c) { return Geometry(c, view).resources(); };

@@ -93,17 +93,15 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"some of the blocks that share the keys would have none",
          {"key_steps", "splits"},
          [=](const Config& c) { return c["splits"] == 1 || c["splits"] <= tiles_of(view, c); }},
-        {"clusters exist from sm_90 on and have 2 to 16 blocks",
+        {"a cluster before sm_90, or one without 2 to 16 blocks",
          {"join", "splits"},
          [=](const Config& c) {
              return c["join"] != kByCluster || (is_hopper && c["splits"] > 1 && c["splits"] <= kMostClusterBlocks);
          }},
-        {"a warp has more than one tile of keys",
+        {"one_tile although a warp has more than one tile of keys",
          {"warps", "key_steps", "one_tile", "splits"},
          [=](const Config& c) { return c["one_tile"] == 0 || tiles_of(view, c) <= c["warps"] * c["splits"]; }},
-        {"programmatic dependent launch exists from sm_90 on",
-         {"pdl"},
-         [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
+        {"programmatic dependent launch before sm_90", {"pdl"}, [=](const Config& c) { return is_hopper || c["pdl"] == 0; }},
     };
 }
 

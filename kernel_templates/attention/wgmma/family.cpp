@@ -63,12 +63,12 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
     to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k == 32 || s.block_k < 2 * view.kv_len;
                   })});
-    to.push_back({"two blocks an SM are for one math group each, more for groups that load for themselves",
+    to.push_back({"two blocks an SM with more than one warpgroup each, or more than two with a producer",
                   {"math_groups", "blocks_per_sm", "producer"},
                   rule([](const Shape& s) {
                       return s.blocks_per_sm == 1 || (s.math_groups == 1 && (s.blocks_per_sm == 2 || s.producer == 0));
                   })});
-    to.push_back({"a group that loads for itself has a block and a tile of its own",
+    to.push_back({"no producer in a block with more than one warpgroup or more than one tile",
                   {"math_groups", "producer", "schedule"},
                   rule([](const Shape& s) {
                       return s.producer == 1 || (s.math_groups == 1 && s.schedule == attention_wgmma::kBlockPerTile);
@@ -96,21 +96,20 @@ int64_t undivided(const Shape& s, const View& view) {
 }
 
 void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
-    to.push_back({"one group has nobody to take turns with", {"math_groups", "order_groups"}, rule([](const Shape& s) {
+    to.push_back({"order_groups with fewer than two warpgroups", {"math_groups", "order_groups"}, rule([](const Shape& s) {
                       return s.order_groups == 0 || s.math_groups > 1;
                   })});
-    to.push_back({"a block with one tile has one tile of queries", {"q_buffers", "schedule"}, rule([](const Shape& s) {
+    to.push_back({"more than one query buffer in a block with a single tile", {"q_buffers", "schedule"}, rule([](const Shape& s) {
                       return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
                   })});
-    to.push_back({"blocks stay where there are more tiles than room for blocks",
+    to.push_back({"persistent blocks although all tiles run at once",
                   {"math_groups", "blocks_per_sm", "schedule", "split_waves"},
                   rule([=](const Shape& s) {
                       return s.schedule == attention_wgmma::kBlockPerTile || s.split_waves > 1 ||
                              undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
     to.push_back(
-        {"keys are divided where undivided tiles do not fill the GPU four times and sequences are not packed, into parts of at "
-         "least two tiles of keys",
+        {"keys divided although sequences are packed, undivided tiles fill the GPU four times or a part has fewer than two tiles",
          {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
          rule([=](const Shape& s) {
              if (s.split_waves == 0) return true;
@@ -118,14 +117,14 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
              if (undivided(s, view) > 4 * device.identity.sm_count * s.blocks_per_sm) return false;
              return Grid(view, s, device).most_steps >= 2;
          })});
-    to.push_back({"a counter is for tiles of unequal length", {"schedule"}, rule([=](const Shape& s) {
+    to.push_back({"tiles from a counter although all take equally long", {"schedule"}, rule([=](const Shape& s) {
                       return s.schedule != attention_wgmma::kFromCounter || view.is_masked();
                   })});
     const bool grows = view.band.has_high && !view.band.has_low;
-    to.push_back({"without a mask that ends at the diagonal all tiles of a head are as long",
+    to.push_back({"tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long",
                   {"tile_order"},
                   rule([=](const Shape& s) { return s.tile_order == 0 || grows; })});
-    to.push_back({"heads are worked on together where the longest tiles come first, keys are not divided and two fit",
+    to.push_back({"l2_group_mib although the longest tiles do not come first, keys are divided or fewer than two heads fit",
                   {"tile_order", "l2_group_mib", "split_waves"},
                   rule([=](const Shape& s) {
                       return s.l2_group_mib == 0 || (s.tile_order == 1 && s.split_waves == 0 &&

@@ -202,20 +202,20 @@ class AttentionBwdOnePass final : public StructuredFamily {
         const View view(problem);
         const int64_t smem = device.limits.smem_per_block_bytes;
         return {
-            {"the problem asks for the same bits from the same input, which only an order of adds gives",
-             {"dq_path"},
-             rule([=](const Shape& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
+            {"dQ is added in no fixed order although the problem is deterministic", {"dq_path"}, rule([=](const Shape& s) {
+                 return !view.is_deterministic || s.dq_path == kOrdered;
+             })},
             // One group has no room for dQ of 128 columns.
             {"a tile has twice the keys that there are", {"groups"}, rule([=](const Shape& s) {
                  return s.groups == 1 || s.k_rows() < 2 * view.kv_len || padded(view.d) == 128;
              })},
-            {"only what goes through shared memory waits there", {"dq_path", "dq_buffers"}, rule([](const Shape& s) {
-                 return s.dq_path != kFromRegisters || s.dq_buffers == 1;
-             })},
-            {"without a mask tiles take equally long, in either direction", {"tile_order", "walk"}, rule([=](const Shape& s) {
+            {"more than one dQ buffer although dQ does not go through shared memory",
+             {"dq_path", "dq_buffers"},
+             rule([](const Shape& s) { return s.dq_path != kFromRegisters || s.dq_buffers == 1; })},
+            {"tile_order or walk without a mask: all tiles take equally long", {"tile_order", "walk"}, rule([=](const Shape& s) {
                  return view.band.has_low || view.band.has_high || (s.tile_order == 0 && s.walk == 0);
              })},
-            {"halves of the queries are runs of 16", {"block_q", "early_dv"}, rule([](const Shape& s) {
+            {"early_dv 2 although half of the queries is no multiple of 16", {"block_q", "early_dv"}, rule([](const Shape& s) {
                  return s.early_dv != 2 || s.block_q % 32 == 0;
              })},
             {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const Shape& s) {

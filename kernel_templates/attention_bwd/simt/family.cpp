@@ -78,12 +78,14 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
              const std::int64_t block = Geometry(c, view).block;
              return block <= 8 || block < 2 * std::min(view.q_len, view.kv_len);
          }},
-        attention::tile_rule("a tile has 16 to 128 rows", "thread_other"),
-        {"the problem asks for the same bits from the same input, which two passes give",
+        attention::tile_rule("a tile has fewer than 16 or more than 128 rows", "thread_other"),
+        {"one pass although the problem is deterministic",
          {"passes"},
          [=](const Config& c) { return c["passes"] == 2 || !view.is_deterministic; }},
-        {"only dQ in f32 is added to", {"passes"}, [=](const Config& c) { return c["passes"] == 2 || view.type == DType::f32; }},
-        {"a thread has all registers that it can have with so many blocks as with one",
+        {"one pass although dQ is not f32",
+         {"passes"},
+         [=](const Config& c) { return c["passes"] == 2 || view.type == DType::f32; }},
+        {"resident_blocks does not bind: a thread has 255 registers anyhow",
          {"threads", "resident_blocks"},
          [=](const Config& c) {
              return c["resident_blocks"] == 1 || device.limits.registers_per_sm / (c["threads"] * c["resident_blocks"]) < 255;

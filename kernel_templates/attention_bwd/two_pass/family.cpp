@@ -82,10 +82,10 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         return Geometry(all, view);
     };
     return {
-        {"rows of a size that is no multiple of 64 cannot be permuted",
+        {"smem_swizzle for rows whose size is no multiple of 64",
          {"smem_swizzle"},
          [=](const Config& c) { return c["smem_swizzle"] == 0 || can_swizzle; }},
-        {"all tiles take equally long without a mask: their order is that of the heads",
+        {"an order by length without a mask: all tiles take equally long",
          {"order"},
          [=](const Config& c) { return is_masked || c["order"] == 0; }},
         {"half of the rows of a block lie behind the last query",
@@ -106,7 +106,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"a thread of the pass for dK and dV has too few registers",
          {"k_warps", "k_tile", "resident_blocks"},
          [=](const Config& c) { return of_keys(c).keys_registers() <= registers(c["k_warps"], c["resident_blocks"]); }},
-        {"more blocks share the registers than leave warps something to gain",
+        {"more than 16 warps share an SM's registers",
          {"q_warps", "k_warps", "resident_blocks"},
          [](const Config& c) { return std::max(c["q_warps"], c["k_warps"]) * c["resident_blocks"] <= 16; }},
     };

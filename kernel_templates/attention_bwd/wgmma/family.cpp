@@ -126,12 +126,12 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"tiles of the pass of dK and dV exceed shared memory", {"k_groups", "k_block_q", "k_stages"}, rule([=](const Shape& s) {
              return s.k_smem_bytes(view) <= smem;
          })},
-        {"without a mask that ends at the diagonal all tiles of a head are as long", {"tile_order"}, rule([=](const Shape& s) {
-             return s.tile_order == 0 || grows;
+        {"tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long",
+         {"tile_order"},
+         rule([=](const Shape& s) { return s.tile_order == 0 || grows; })},
+        {"l2_group_mib although the longest tiles do not come first", {"tile_order", "l2_group_mib"}, rule([](const Shape& s) {
+             return s.l2_group_mib == 0 || s.tile_order == 1;
          })},
-        {"heads are worked on together where the longest tiles come first",
-         {"tile_order", "l2_group_mib"},
-         rule([](const Shape& s) { return s.l2_group_mib == 0 || s.tile_order == 1; })},
     };
 }
 

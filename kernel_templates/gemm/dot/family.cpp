@@ -38,13 +38,15 @@ constexpr auto rule = gemm::rules_by(&dot::shape_of);
 
 std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
     return {
-        {"the operand with more lines is shared out", {"swap_ab"}, rule([=](const Shape& s) {
+        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const Shape& s) {
              return (s.swap_ab != 0) == x.swap_ab;
          })},
         {"a block has no threads for so many lanes, or no eight lines where they are neighbours",
          {"threads", "lanes"},
          rule([=](const Shape& s) { return x.x_along_k ? s.lanes >= 4 && s.lanes <= s.threads : 8 * s.lanes <= s.threads; })},
-        {"a thread stores one element at most", {"lanes", "columns"}, rule([](const Shape& s) { return s.columns <= s.lanes; })},
+        {"a thread would store more than one element", {"lanes", "columns"}, rule([](const Shape& s) {
+             return s.columns <= s.lanes;
+         })},
         {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},

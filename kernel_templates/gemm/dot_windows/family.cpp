@@ -47,16 +47,16 @@ std::vector<Constraint> rules_of(const Streams& x, const Device& device) {
     const int64_t registers = device.limits.registers_per_sm;
     const bool may_be_clusters = has_clusters(device);
     return {
-        {"the operand with more lines is shared out", {"swap_ab"}, rule([=](const Shape& s) {
+        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const Shape& s) {
              return (s.swap_ab != 0) == x.swap_ab;
          })},
-        {"a block has threads for one line at least, or for two windows where lines are neighbours",
+        {"a block has too few threads for one line, or for two windows where lines are neighbours",
          {"threads", "lanes"},
          rule([=](const Shape& s) { return x.x_along_k ? s.lanes <= s.threads : 2 * s.lanes <= s.threads; })},
-        {"windows of neighbouring lines are one a thread", {"rows"}, rule([=](const Shape& s) {
+        {"more than one window a thread where lines are neighbours", {"rows"}, rule([=](const Shape& s) {
              return x.x_along_k || s.rows == 1;
          })},
-        {"a thread stores one element at most", {"lanes", "rows", "columns"}, rule([=](const Shape& s) {
+        {"a thread would store more than one element", {"lanes", "rows", "columns"}, rule([=](const Shape& s) {
              return (x.x_along_k ? s.rows : kWindow) * s.columns <= s.lanes;
          })},
         {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
@@ -68,9 +68,7 @@ std::vector<Constraint> rules_of(const Streams& x, const Device& device) {
         {"half as many windows reach all of K", {"lanes", "unroll", "cluster_k"}, rule([=](const Shape& s) {
              return s.unroll == 1 || s.all_lanes() * window_k(x) * s.unroll / 2 < x.k;
          })},
-        {"clusters exist from sm_90 on", {"cluster_k"}, rule([=](const Shape& s) {
-             return s.cluster_k == 1 || may_be_clusters;
-         })},
+        {"a cluster before sm_90", {"cluster_k"}, rule([=](const Shape& s) { return s.cluster_k == 1 || may_be_clusters; })},
         {"windows and sums exceed the registers", {"threads", "rows", "columns", "unroll"}, rule([=](const Shape& s) {
              return s.held_registers(x) + kOtherRegisters <= std::min<int64_t>(registers / s.threads, 168);
          })},

@@ -59,21 +59,22 @@ constexpr auto rule = gemm::rules_by(&gemv::shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const Streams x(g);
-    to.push_back({"the operand with more lines is streamed", {"swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"the operand with fewer lines is streamed", {"swap_ab"}, rule([=](const Shape& s) {
                       return (s.swap_ab != 0) == (g.m <= g.n);
                   })});
     to.push_back({"another width covers the other operand with less waste", {"block_n"}, rule([=](const Shape& s) {
                       return s.block_n == x.block_n();
                   })});
-    to.push_back(
-        {"a warp has 16, 32 or 64 lines, and 64 where lines are contiguous", {"block_m", "warps_m"}, rule([=](const Shape& s) {
-             const int64_t lines = s.block_m / s.warps_m;
-             return lines == 64 || (x.x_along_k && (lines == 16 || lines == 32));
-         })});
-    to.push_back({"a block has 2 to 16 warps", {"warps_m", "warps_k"}, rule([](const Shape& s) {
+    to.push_back({"a warp does not have 16, 32 or 64 lines, or not 64 where lines are contiguous",
+                  {"block_m", "warps_m"},
+                  rule([=](const Shape& s) {
+                      const int64_t lines = s.block_m / s.warps_m;
+                      return lines == 64 || (x.x_along_k && (lines == 16 || lines == 32));
+                  })});
+    to.push_back({"a block has fewer than 2 or more than 16 warps", {"warps_m", "warps_k"}, rule([](const Shape& s) {
                       return s.warps() >= 2 && s.warps() <= 16;
                   })});
-    to.push_back({"rows at eight places of 16 bytes need eight warps along K", {"warps_k"}, rule([=](const Shape& s) {
+    to.push_back({"fewer than eight warps along K for rows at eight places of 16 bytes", {"warps_k"}, rule([=](const Shape& s) {
                       return !x.groups_k() || s.warps_k >= 8;
                   })});
     to.push_back({"a block is at least twice as long as the operand", {"block_m", "warps_m"}, rule([=](const Shape& s) {
@@ -101,7 +102,7 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     to.push_back({"block_k is at least twice a part of K", {"warps_k", "unroll", "block_k", "split_k"}, rule([=](const Shape& s) {
                       return parts_fill_block_k(x, s);
                   })});
-    to.push_back({"cp.async that may be ignored does not take an L2 policy: an illegal instruction on an H200",
+    to.push_back({"an L2 policy although cp.async may be ignored: an illegal instruction on an H200",
                   {"x_smem", "evict_first"},
                   rule([](const Shape& s) { return s.x_smem == 0 || s.evict_first == 0; })});
     // For any columns and parts of the class: the same instance serves them all.
@@ -123,10 +124,10 @@ bool parts_fill_idle_sms(const Streams& x, const Shape& s, const Device& device)
 void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
     const bool hopper = device.identity.cc_major >= 9;
-    to.push_back({"clusters exist from sm_90 on, of 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
+    to.push_back({"a cluster before sm_90, or one without 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
                       return s.cluster == 0 || (hopper && may_be_cluster(s.split_k));
                   })});
-    to.push_back({"kernels start before their turn from sm_90 on", {"prefetch_k"}, rule([=](const Shape& s) {
+    to.push_back({"prefetch_k before sm_90: a kernel cannot start early", {"prefetch_k"}, rule([=](const Shape& s) {
                       return s.prefetch_k == 0 || hopper;
                   })});
     to.push_back({"prefetch_k is at least twice a part of K", {"split_k", "prefetch_k"}, rule([=](const Shape& s) {
@@ -134,7 +135,7 @@ void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                   })});
     to.push_back(
         {"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) { return parts_are_deep(x, s); })});
-    to.push_back({"split-K only where tiles alone do not fill the SMs several times",
+    to.push_back({"split-K although tiles alone fill the SMs several times",
                   {"swap_ab", "block_m", "block_n", "warps_m", "split_k"},
                   rule([=](const Shape& s) { return parts_fill_idle_sms(x, s, device); })});
 }

@@ -101,13 +101,13 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const Shape& s) {
                       return s.stages == 2 || (s.stages - 1) * s.block_k <= round_up(g.k, s.block_k);
                   })});
-    to.push_back({"a split barrier needs two register buffers", {"reg_buffers", "split_barrier"}, rule([](const Shape& s) {
+    to.push_back({"a split barrier without two register buffers", {"reg_buffers", "split_barrier"}, rule([](const Shape& s) {
                       return s.split_barrier == 0 || s.reg_buffers == 2;
                   })});
     to.push_back({"warps would meet before the next tile's copies are issued",
                   {"block_k", "stages", "split_barrier"},
                   rule([](const Shape& s) { return s.split_barrier == 0 || s.stages > 2 || s.block_k > 32; })});
-    to.push_back({"two register buffers need an even number of mma steps in block_k",
+    to.push_back({"two register buffers although block_k has an odd number of mma steps",
                   {"block_k", "reg_buffers"},
                   rule([](const Shape& s) { return s.reg_buffers == 1 || s.block_k % 32 == 0; })});
 }
@@ -126,7 +126,7 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
         {"min_blocks do not fit the SM's shared memory",
          {"block_m", "block_n", "warps_m", "warps_n", "block_k", "stages", "smem_swizzle", "split_barrier", "min_blocks"},
          rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes; })});
-    to.push_back({"nothing to pack: operands are aligned to 16 bytes", {"pack"}, rule([=](const Shape& s) {
+    to.push_back({"pack although operands are aligned to 16 bytes: nothing to pack", {"pack"}, rule([=](const Shape& s) {
                       return s.pack == 0 || std::min(g.align_a, g.align_b) < kChunkBytes;
                   })});
 }
@@ -137,9 +137,9 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
                   })});
     to.push_back(
         {"a part of K would be empty", {"block_k", "split_k"}, rule([=](const Shape& s) { return parts_are_not_empty(g, s); })});
-    to.push_back({"split-K only where it adds blocks to fewer than four per SM",
-                  {"block_m", "block_n", "split_k"},
-                  rule([=](const Shape& s) { return parts_fill_idle_sms(g, s, sm_count); })});
+    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
+                      return parts_fill_idle_sms(g, s, sm_count);
+                  })});
     to.push_back(gemm::panel_rule(g, &shape_of));
 }
 

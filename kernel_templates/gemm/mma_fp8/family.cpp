@@ -74,7 +74,7 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     all.push_back({"a warp's part is not whole multiplications of 16 x 16",
                    {"block_m", "block_n", "warps_m", "warps_n"},
                    rule([](const Shape& s) { return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0; })});
-    all.push_back({"a block has 64 to 256 threads", {"warps_m", "warps_n"}, rule([](const Shape& s) {
+    all.push_back({"a block has fewer than 64 or more than 256 threads", {"warps_m", "warps_n"}, rule([](const Shape& s) {
                        return s.threads() >= 64 && s.threads() <= 256;
                    })});
     all.push_back({"sums and fragments exceed a thread's registers",
@@ -83,8 +83,9 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     all.push_back({"stages exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([device](const Shape& s) {
                        return s.smem_bytes() <= device.limits.smem_per_block_bytes;
                    })});
-    all.push_back(
-        {"products of 128 k are promoted", {"block_k"}, rule([g](const Shape& s) { return !g.promotes || s.block_k == 128; })});
+    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const Shape& s) {
+                       return !g.promotes || s.block_k == 128;
+                   })});
     all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const Shape& s) {
                        return (s.block_m == 16 || s.block_m < 2 * g.m) && (s.block_n == 32 || s.block_n < 2 * g.n);
                    })});

@@ -51,12 +51,11 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, c
     to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const Shape& s) {
                       return s.stages == 2 || (s.stages - 1) * s.block_k <= gemm::round_up(g.k, s.block_k);
                   })});
-    to.push_back({"there is nothing to promote with one product alone", {"promote_k"}, rule([=](const Shape& s) {
+    to.push_back({"promote_k with a single product: nothing to promote", {"promote_k"}, rule([=](const Shape& s) {
                       return terms > 1 || s.promote_k == 8;
                   })});
-    to.push_back({"sums are promoted within a tile", {"block_k", "promote_k"}, rule([](const Shape& s) {
-                      return s.promote_k <= s.block_k;
-                  })});
+    to.push_back(
+        {"promote_k exceeds block_k", {"block_k", "promote_k"}, rule([](const Shape& s) { return s.promote_k <= s.block_k; })});
     to.push_back({"tiles exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([=](const Shape& s) {
                       return smem_bytes(s) <= limits.smem_per_block_bytes;
                   })});
@@ -77,7 +76,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, c
 // sm_120.
 void add_spill_rule(std::vector<Constraint>& to, int terms, const Device& device) {
     const bool is_hopper = device.identity.cc_major == 9;
-    to.push_back({"outside sm_90 the compiler spills tiles of a warp as large as this",
+    to.push_back({"a warp's tile is too large: outside sm_90 the compiler spills it",
                   {"block_m", "block_n", "warps_m", "warps_n"},
                   rule([=](const Shape& s) {
                       if (is_hopper) return true;
@@ -90,9 +89,9 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
     to.push_back({"a part of K would have fewer than 4 tiles, or none", {"block_k", "split_k"}, rule([=](const Shape& s) {
                       return s.split_k == 1 || (g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
                   })});
-    to.push_back({"split-K only where it adds blocks to fewer than four per SM",
-                  {"block_m", "block_n", "split_k"},
-                  rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
+                      return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
+                  })});
     to.push_back(gemm::panel_rule(g, &shape_of));
 }
 

@@ -45,10 +45,10 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     const bool is_f16 = view.acc == DType::f16;
     const bool transposes_both = !view.trans_a && view.trans_b;
     return {
-        {"without shared memory a thread computes one element",
+        {"more than one element a thread without shared memory",
          {"smem", "thread_m", "thread_n"},
          [](const Config& c) { return c["smem"] == 1 || (c["thread_m"] == 1 && c["thread_n"] == 1); }},
-        {"how tiles are copied means nothing without shared memory",
+        {"parameters of the copies have no effect without shared memory",
          {"smem", "block_k", "vec", "packed", "bcf", "smem_pad", "stages", "cp_async", "min_blocks"},
          [](const Config& c) {
              return c["smem"] == 1 || (c["block_k"] == 8 && c["vec"] == 1 && c["packed"] == 0 && c["bcf"] == 0 &&
@@ -57,19 +57,19 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"a thread's tile is more than 4 times as long as wide",
          {"thread_m", "thread_n"},
          [](const Config& c) { return c["thread_m"] <= 4 * c["thread_n"] && c["thread_n"] <= 4 * c["thread_m"]; }},
-        {"one element or two are packed anyhow",
+        {"packed has no effect for vec <= 2",
          {"vec", "packed"},
          [](const Config& c) { return c["packed"] == 0 || c["vec"] > 2; }},
-        {"a single element has no halves",
+        {"bcf although a thread has a single element along M or N: no halves",
          {"thread_m", "thread_n", "bcf"},
          [](const Config& c) { return c["bcf"] == 0 || (c["thread_m"] > 1 && c["thread_n"] > 1); }},
-        {"cp.async moves at least two elements",
+        {"cp.async of fewer than two elements",
          {"vec", "cp_async"},
          [](const Config& c) { return c["cp_async"] == 0 || c["vec"] > 1; }},
-        {"cp.async cannot transpose, and both operands are contiguous along K",
+        {"cp.async although both operands are contiguous along K: it cannot transpose",
          {"cp_async"},
          [=](const Config& c) { return c["cp_async"] == 0 || !transposes_both; }},
-        {"the block needs whole warps and at most as many threads as the GPU allows",
+        {"the block's threads are not whole warps, or more than the GPU allows",
          {"block_m", "block_n", "thread_m", "thread_n"},
          [=](const Config& c) { return threads_of(c) % 32 == 0 && threads_of(c) >= 32 && threads_of(c) <= most_threads; }},
         {"the sums exceed the register file",

@@ -47,7 +47,7 @@ std::vector<Parameter> parameters() {
 constexpr auto rule = gemm::rules_by(&shape_of);
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
-    to.push_back({"without shared memory a thread computes one element, and nothing is copied",
+    to.push_back({"more than one element a thread, or parameters of the copies, without shared memory",
                   {"smem", "thread_m", "thread_n", "lanes_m", "block_k", "vec", "bcf", "smem_pad", "stages", "cp_async",
                    "reg_transpose", "reg_buffers", "min_blocks"},
                   rule([](const Shape& s) {
@@ -58,16 +58,16 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimi
     to.push_back({"a thread's tile is more than 4 times as long as wide", {"thread_m", "thread_n"}, rule([](const Shape& s) {
                       return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m;
                   })});
-    to.push_back({"a single element has no runs and no neighbours",
+    to.push_back({"one element along M or N alone, or bcf, lanes_m, reg_buffers or min_blocks without effect on a single element",
                   {"thread_m", "thread_n", "bcf", "lanes_m", "reg_buffers", "min_blocks"},
                   rule([](const Shape& s) {
                       if (s.thread_m > 1 && s.thread_n > 1) return true;
                       return s.thread_m == s.thread_n && s.bcf == 0 && s.lanes_m == 0 && s.reg_buffers == 1 && s.min_blocks == 1;
                   })});
-    to.push_back({"accesses of one element, and tiles 32 deep, are for threads of one element",
+    to.push_back({"accesses of one element, or tiles more than 16 deep, although a thread has more than one element",
                   {"thread_m", "block_k", "vec"},
                   rule([](const Shape& s) { return s.thread_m == 1 || (s.vec == 4 && s.block_k <= 16); })});
-    to.push_back({"a warp's tile has runs of four, and the block's is a multiple of it",
+    to.push_back({"a warp's tile without runs of four, or one that does not divide the block's",
                   {"block_m", "block_n", "thread_m", "thread_n", "lanes_m", "bcf"},
                   rule([](const Shape& s) {
                       if (s.lanes_m == 0) return true;
@@ -79,7 +79,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimi
              const int64_t rows = s.lanes_m * s.thread_m, columns = s.lanes_n() * s.thread_n;
              return s.lanes_m == 0 || (rows <= 4 * columns && columns <= 4 * rows);
          })});
-    to.push_back({"the block needs whole warps and at most as many threads as the GPU allows",
+    to.push_back({"the block's threads are not whole warps, or more than the GPU allows",
                   {"block_m", "block_n", "thread_m", "thread_n"},
                   rule([=](const Shape& s) {
                       return s.threads() % 32 == 0 && s.threads() >= 32 &&
@@ -92,15 +92,15 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimi
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     const bool is_k_contiguous = !g.trans_a || g.trans_b;
-    to.push_back({"more than two buffers are filled by cp.async, and one through registers",
+    to.push_back({"more than two buffers without cp.async, or fewer than two with it",
                   {"stages", "cp_async"},
                   rule([](const Shape& s) { return s.cp_async == 1 ? s.stages >= 2 : s.stages <= 2; })});
-    to.push_back({"operands of the next k come from the next buffer", {"stages", "reg_buffers"}, rule([](const Shape& s) {
-                      return s.reg_buffers == 1 || s.stages >= 2;
+    to.push_back({"two register buffers without a second buffer in shared memory",
+                  {"stages", "reg_buffers"},
+                  rule([](const Shape& s) { return s.reg_buffers == 1 || s.stages >= 2; })});
+    to.push_back({"padded rows although neither operand is contiguous along K", {"smem_pad"}, rule([=](const Shape& s) {
+                      return s.smem_pad == 0 || is_k_contiguous;
                   })});
-    to.push_back({"rows are padded where an operand is contiguous along K: its elements are written across them",
-                  {"smem_pad"},
-                  rule([=](const Shape& s) { return s.smem_pad == 0 || is_k_contiguous; })});
     to.push_back(
         {"some threads would load nothing",
          {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
@@ -133,16 +133,16 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
     const bool has_runs = both_along_k(g) && g.align_a >= 16 && g.align_b >= 16;
     // nn takes 702 us with A transposed in registers and 669 without, tt 702 and 698.
-    to.push_back({"operands that are transposed in registers are both stored along K, in rows aligned to 16 bytes",
+    to.push_back({"reg_transpose although the operands are not both stored along K in rows aligned to 16 bytes",
                   {"reg_transpose"},
                   rule([=](const Shape& s) { return s.reg_transpose == 0 || has_runs; })});
-    to.push_back({"operands are transposed in registers without cp.async, between the products of an unrolled tile",
+    to.push_back({"reg_transpose without vec 4, two buffers and two register buffers, or with cp.async",
                   {"vec", "stages", "cp_async", "reg_transpose", "reg_buffers"},
                   rule([](const Shape& s) {
                       return s.reg_transpose == 0 || (s.vec == 4 && s.stages == 2 && s.cp_async == 0 && s.reg_buffers == 2);
                   })});
     // nt takes 719 us so, 830 with tiles 16 deep, 804 without padding, and 765 by cp.async.
-    to.push_back({"tiles transposed in registers are 8 deep and their rows padded: others are slower than by cp.async",
+    to.push_back({"reg_transpose in tiles that are not 8 deep with padded rows: slower than cp.async",
                   {"block_k", "smem_pad", "reg_transpose"},
                   rule([](const Shape& s) { return s.reg_transpose == 0 || (s.block_k == 8 && s.smem_pad == 4); })});
     to.push_back({"patches of an operand's tile do not make whole warps",
@@ -155,9 +155,9 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
                       return s.split_k == 1 ||
                              (s.smem == 1 && g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
                   })});
-    to.push_back({"split-K only where it adds blocks to fewer than four per SM",
-                  {"block_m", "block_n", "split_k"},
-                  rule([=](const Shape& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
+                      return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
+                  })});
     to.push_back(gemm::panel_rule(g, &shape_of));
 }
 

@@ -56,7 +56,8 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
     // three groups. The usual loop, incremental alone, stays legal: it may stand in for a kernel that is not there yet.
     all.push_back(
-        {"another loop than the usual one is for tiles of 128x112 and more, for few rows, or for at most four waves of a product",
+        {"non-default mainloop in more than four waves on a tile below 128x112, with steps above 64 or with three consumer "
+         "warpgroups",
          {"block_m", "block_n", "block_k", "math_groups", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "incremental",
           "whole_tiles"},
          rule([=](const Shape& s) {
@@ -65,11 +66,11 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                     wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
          })});
     // Of 143 winners of large products one is in squares of four, none in larger ones.
-    all.push_back({"Hilbert's curve goes through squares of four tiles", {"raster", "group"}, rule([](const Shape& s) {
+    all.push_back({"Hilbert's curve through squares that are not four tiles wide", {"raster", "group"}, rule([](const Shape& s) {
                        return s.raster != 2 || s.group == 4;
                    })});
     all.push_back(
-        {"K turns where clusters have several tiles with all of K, of at least 128x112 in steps of at most 64",
+        {"turn_k without several whole tiles a cluster, in a tile below 128x112, with steps above 64 or a non-default mainloop",
          {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "incremental", "turn_k"},
          rule([=](const Shape& s) {
              if (s.turn_k == 0) return true;
@@ -77,14 +78,14 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
              return is_large(s) && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
          })});
     // 8192x28672x4096 and 8192x24576x1536 in strips of 11 and 22 tiles took 2.3 and 2.6 % less energy than in strips of 8 and 16.
-    all.push_back({"strips of 12 and 24 tiles are for what turns", {"group", "turn_k"}, rule([](const Shape& s) {
+    all.push_back({"strips of 12 or 24 tiles without turn_k", {"group", "turn_k"}, rule([](const Shape& s) {
                        return s.turn_k == 1 || (s.group != 12 && s.group != 24);
                    })});
-    all.push_back({"whole tiles follow each other incrementally, and are staged",
+    all.push_back({"whole_tiles without incremental or without tma_store",
                    {"tma_store", "incremental", "whole_tiles"},
                    rule([=](const Shape& s) { return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1); })});
     all.push_back(
-        {"whole tiles that read C leave late, and are not exchanged: C is read in pairs, to the registers of what leaves",
+        {"whole_tiles and C is read, but with swap_ab or without a store under the next tile",
          {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
          rule([=](const Shape& s) { return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0); })});
     // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
@@ -96,12 +97,13 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return s.swap_ab == 0 || !stores_alone || s.accumulators() <= 128;
                    })});
     // NVRTC 13.0: 160 bytes spilled with 64 sums, 770 with 96; none with 56.
-    all.push_back({"three math groups leave no registers for what direct stores read of C beside more than 56 sums a thread",
-                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},
-                   rule([=](const Shape& s) {
-                       const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
-                       return !g.reads_c || s.math_groups < 3 || !stores_alone || s.accumulators() <= 56;
-                   })});
+    all.push_back(
+        {"three consumer warpgroups leave no registers for what direct stores read of C beside more than 56 sums a thread",
+         {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},
+         rule([=](const Shape& s) {
+             const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
+             return !g.reads_c || s.math_groups < 3 || !stores_alone || s.accumulators() <= 56;
+         })});
     for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     return all;
 }

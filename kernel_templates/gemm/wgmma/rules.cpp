@@ -69,10 +69,10 @@ bool is_never_stored_by_tma(const Gemm& g, const Shape& s) {
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = rules_on<Shape>(g);
-    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
-                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2;
-                  })});
-    to.push_back({"ping-pong takes two math groups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
+    to.push_back({"a consumer warpgroup's rows are not 64 or 128",
+                  {"block_m", "math_groups", "pingpong"},
+                  rule([](const Shape& s) { return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2; })});
+    to.push_back({"ping-pong without exactly two consumer warpgroups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.pingpong == 0 || s.math_groups == 2;
                   })});
     to.push_back({"accumulators exceed the registers that setmaxnreg can give",
@@ -81,10 +81,10 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                       const int64_t most_of_three = s.temporaries() > 0 ? 128 : 96;
                       return s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? most_of_three : 192);
                   })});
-    to.push_back({"the swizzle spans more than block_k, or less with no need",
+    to.push_back({"the swizzle spans more than block_k, or less than it could",
                   {"block_k", "tma_swizzle"},
                   rule([](const Shape& s) { return s.step_bytes() == 64 ? s.tma_swizzle <= 64 : s.tma_swizzle == 128; })});
-    to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const Shape& s) {
                       return s.swap_ab == 1 || !has_too_few_rows(g);
                   })});
     to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
@@ -96,17 +96,17 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
 
 void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on<Shape>(g);
-    to.push_back({"TMA stores rows of a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
+    to.push_back({"TMA store although rows of C are not a multiple of 16 bytes", {"tma_store"}, rule([=](const Shape& s) {
                       return s.tma_store == 0 || tma_can_store(g);
                   })});
-    to.push_back({"more than two buffers take all spans of a tile whose groups wait for each other",
+    to.push_back({"more than two epilogue buffers that are not all spans of a cooperative tile",
                   {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
                   rule([](const Shape& s) {
                       return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
                                                       s.block_n / s.span_c() == s.store_buffers);
                   })});
     to.push_back(
-        {"one buffer is for tiles whose ring it makes deeper than two leave it, which is less than 256 k",
+        {"one epilogue buffer without TMA store, or although two cost no stage or leave 256 k of pipeline",
          {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "swap_ab", "tma_store", "store_buffers"},
          rule([=](const Shape& s) {
              if (s.store_buffers != 1) return true;
@@ -115,24 +115,24 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
              const int64_t left = deepest_ring(with_two, device);
              return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
          })});
-    to.push_back({"outputs that TMA can store are, but for small ones and blocks that divide K",
+    to.push_back({"no TMA store although TMA can store C",
                   {"cluster_k", "swap_ab", "tma_store", "reduce_kernel"},
                   rule([=](const Shape& s) {
                       return s.tma_store == 1 || !tma_can_store(g) || s.cluster_k > 1 || s.reduce_kernel == 1 ||
                              g.m * g.n * g.batch <= (1 << 18) || is_never_stored_by_tma(g, s);
                   })});
-    to.push_back({"what a second kernel adds is not stored by TMA", {"tma_store", "reduce_kernel"}, rule([](const Shape& s) {
-                      return s.tma_store == 0 || s.reduce_kernel == 0;
-                  })});
+    to.push_back({"TMA store although a second kernel adds the parts and stores C",
+                  {"tma_store", "reduce_kernel"},
+                  rule([](const Shape& s) { return s.tma_store == 0 || s.reduce_kernel == 0; })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab"};
     to.push_back(gemm::cluster_rule<Shape>(g));
-    to.push_back({"blocks that divide K work at one tile", {"pingpong", "cluster_k"}, rule([](const Shape& s) {
-                      return s.cluster_k == 1 || s.pingpong == 0;
-                  })});
+    to.push_back({"ping-pong although blocks that divide K work at one tile each",
+                  {"pingpong", "cluster_k"},
+                  rule([](const Shape& s) { return s.cluster_k == 1 || s.pingpong == 0; })});
     to.push_back(gemm::swizzle_share_rule<Shape>(g));
     to.push_back({"accumulators do not divide among the cluster's blocks",
                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
@@ -141,7 +141,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                       if (s.tma_store != 0) return s.bands() == 1 && s.block_n / s.span_c() % s.cluster_k == 0;
                       return s.bands() * s.block_n / 8 % s.cluster_k == 0;
                   })});
-    to.push_back({"clusters of 4 and more are for problems of at most four waves of tiles", grid, rule([=](const Shape& s) {
+    to.push_back({"more than two blocks share tiles in more than four waves of tiles", grid, rule([=](const Shape& s) {
                       return s.sharing_blocks() <= 2 ||
                              Grid(g, s, device).tiles * s.sharing_blocks() <= int64_t{4} * device.identity.sm_count;
                   })});
@@ -153,7 +153,8 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                       return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
                              (s.cluster_n == 1 || columns > s.block_n * s.cluster_n / 2);
                   })});
-    to.push_back({"blocks divide K where all of them run at once, with at least 4 steps each", grid, rule([=](const Shape& s) {
+    to.push_back({"K divided within clusters although not all blocks run at once, or with fewer than 4 steps each", grid,
+                  rule([=](const Shape& s) {
                       if (s.cluster_k == 1) return true;
                       const Grid at(g, s, device);
                       return at.tiles <= at.room && at.steps >= 4 * s.cluster_k;
@@ -173,7 +174,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.step_bytes() <= 128 || s.block_k < 2 * g.k;
                   })});
-    to.push_back({"steps of 32 are for tiles of which few deeper steps fit, or for short K",
+    to.push_back({"steps of 32 although K is not short and enough deeper steps fit",
                   {"block_m", "block_n", "block_k"},
                   rule([=](const Shape& s) {
                       return s.step_bytes() != 64 || g.k * s.in_bytes <= 512 ||
@@ -181,7 +182,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
                   })});
     to.push_back({"the ring exceeds shared memory", tile,
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
-    to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
+    to.push_back({"the ring is shorter than it could be: two more stages fit", tile, rule([=](const Shape& s) {
                       const int64_t deeper = s.stages + 2;
                       return deeper > 12 || s.smem_bytes(deeper) > device.limits.smem_per_block_bytes ||
                              (has_few_rows(g) && leaves_room_for_the_next_kernel(s, device));
@@ -192,19 +193,19 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
     const auto rule = rules_on<Shape>(g);
     const std::vector<std::string> grid = {"block_m",   "block_n",   "block_k", "cluster_m",
                                            "cluster_n", "cluster_k", "swap_ab", "split_k"};
-    to.push_back({"K is divided within clusters or among them", {"cluster_k", "split_k"}, rule([](const Shape& s) {
-                      return s.cluster_k == 1 || s.split_k == 1;
-                  })});
-    to.push_back({"a second kernel adds the parts of split-K alone", {"split_k", "reduce_kernel"}, rule([](const Shape& s) {
+    to.push_back({"K divided within clusters although it is divided among them",
+                  {"cluster_k", "split_k"},
+                  rule([](const Shape& s) { return s.cluster_k == 1 || s.split_k == 1; })});
+    to.push_back({"reduce_kernel without split-K", {"split_k", "reduce_kernel"}, rule([](const Shape& s) {
                       return s.reduce_kernel == 0 || s.split_k > 1;
                   })});
     to.push_back({"a part of K would have fewer than 4 steps", grid,
                   rule([=](const Shape& s) { return s.split_k <= 1 || Grid(g, s, device).steps >= 4 * s.split_k; })});
-    to.push_back({"split-K only where tiles alone leave SMs idle", grid, rule([=](const Shape& s) {
+    to.push_back({"split-K makes more than two blocks per SM", grid, rule([=](const Shape& s) {
                       return s.split_k <= 1 ||
                              Grid(g, s, device).tiles * s.cluster_blocks() * s.split_k <= 2 * device.identity.sm_count;
                   })});
-    to.push_back({"stream-K only where a last wave, after a full one, is not full", grid, rule([=](const Shape& s) {
+    to.push_back({"stream-K without a full wave of tiles before a last one that is not full", grid, rule([=](const Shape& s) {
                       if (s.split_k != 0) return true;
                       const Grid at(g, s, device);
                       return at.tiles > at.clusters && at.tiles % at.clusters != 0;
@@ -218,17 +219,17 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       const Grid at(g, s, device);
                       return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
                   })});
-    to.push_back(
-        {"Hilbert's curve is for squares of tiles of which more than one wave is to come", order, rule([=](const Shape& s) {
-             if (s.raster != 2) return true;
-             const Grid at(g, s, device);
-             return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
-         })});
-    to.push_back({"a short kernel starts under the end of the one before, but for few rows", {"pdl"}, rule([=](const Shape& s) {
+    to.push_back({"Hilbert's curve through squares of fewer than four tiles or wider than C, or in a single wave", order,
+                  rule([=](const Shape& s) {
+                      if (s.raster != 2) return true;
+                      const Grid at(g, s, device);
+                      return s.group >= 4 && at.count_n >= s.group && at.tiles * s.sharing_blocks() > device.identity.sm_count;
+                  })});
+    to.push_back({"no programmatic dependent launch although the kernel is short", {"pdl"}, rule([=](const Shape& s) {
                       const double products = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
                       return s.pdl == 1 || s.in_bytes == 1 || has_few_rows(g) || products >= 3e10;
                   })});
-    to.push_back({"L2 hints are for operands that are read once", {"evict_first"}, rule([=](const Shape& s) {
+    to.push_back({"evict_first although the operand is read again", {"evict_first"}, rule([=](const Shape& s) {
                       return s.evict_first == 0 || has_few_rows(g);
                   })});
 }
@@ -246,24 +247,24 @@ void add_prefetch_rules(std::vector<Constraint>& to, const Gemm& g, const Device
                                            "cluster_k", "swap_ab", "split_k", "prefetch_steps"};
     std::vector<std::string> grid_and_who = grid;
     grid_and_who.emplace_back("prefetch_all");
-    to.push_back({"what is packed is not there before the kernel's turn", {"prefetch_steps"}, rule([=](const Shape& s) {
-                      return s.prefetch_steps == 0 || !g.packs_any();
-                  })});
-    to.push_back({"only a kernel that starts before its turn fetches early", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
+    to.push_back({"prefetch_steps of a packed operand, which is not there before the kernel's turn",
+                  {"prefetch_steps"},
+                  rule([=](const Shape& s) { return s.prefetch_steps == 0 || !g.packs_any(); })});
+    to.push_back({"prefetch_steps without programmatic dependent launch", {"pdl", "prefetch_steps"}, rule([](const Shape& s) {
                       return s.prefetch_steps == 0 || s.pdl == 1;
                   })});
-    to.push_back(
-        {"an early fetch is for few rows or columns, or for blocks that all run at once", grid,
-         rule([=](const Shape& s) { return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0; })});
+    to.push_back({"prefetch_steps although rows are not few and not all blocks run at once", grid, rule([=](const Shape& s) {
+                      return s.prefetch_steps == 0 || has_few_rows(g) || blocks_at_once(g, s, device) > 0;
+                  })});
     to.push_back({"prefetch_steps is at least twice what a block has", grid, rule([=](const Shape& s) {
                       return s.prefetch_steps == 0 || s.prefetch_steps < 2 * Grid(g, s, device).steps_each(s);
                   })});
-    to.push_back(
-        {"blocks on idle SMs fetch for all where all run at once and leave an SM", grid_and_who, rule([=](const Shape& s) {
-             if (s.prefetch_all == 0) return true;
-             const int64_t blocks = blocks_at_once(g, s, device);
-             return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
-         })});
+    to.push_back({"prefetch_all without prefetch_steps, or although not all blocks run at once or no SM is idle", grid_and_who,
+                  rule([=](const Shape& s) {
+                      if (s.prefetch_all == 0) return true;
+                      const int64_t blocks = blocks_at_once(g, s, device);
+                      return s.prefetch_steps > 0 && blocks > 0 && blocks < device.identity.sm_count;
+                  })});
 }
 
 }  // namespace
@@ -282,12 +283,11 @@ std::vector<Constraint> rules(const Gemm& g, const Device& device) {
 std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device) {
     const auto rule = rules_on<Shape>(g);
     std::vector<Constraint> all;
-    all.push_back({"whole tiles are those whose K is not divided",
-                   {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"},
-                   rule([](const Shape& s) {
-                       return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
-                   })});
-    all.push_back({"a tile leaves under the next one's first steps, one for each round, and then reads C under eight",
+    all.push_back(
+        {"whole_tiles although K is divided", {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"}, rule([](const Shape& s) {
+             return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
+         })});
+    all.push_back({"whole_tiles with a single tile a cluster, or with too few steps for its stores and reads of C",
                    {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
                     "store_buffers", "whole_tiles"},
                    rule([=](const Shape& s) {

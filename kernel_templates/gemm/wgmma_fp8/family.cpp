@@ -57,33 +57,33 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m", "cluster_n",
                                            "cluster_k", "swap_ab", "split_k", "persistent"};
     std::vector<Constraint> all;
-    all.push_back({"products of 128 k are promoted", {"block_k"}, [g](const Config& c) {
+    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, [g](const Config& c) {
                        return !g.promotes || c.find("block_k").value_or(128) == 128;
                    }});
-    all.push_back({"two sets of products are for one promoted band, and for registers that hold three",
+    all.push_back({"two sets of products without one promoted band each, or with too few registers for both",
                    {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
                    rule([g](const Shape& s) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
                    })});
-    all.push_back({"two math groups that promote a tile's products with one set each take turns",
+    all.push_back({"stagger without two cooperative consumer warpgroups that promote one set of products each",
                    {"math_groups", "pingpong", "product_sets", "stagger"},
                    rule([g](const Shape& s) {
                        return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
                    })});
-    all.push_back({"ping-pong groups, and tiles above 128x128 that promote, take whole tiles",
+    all.push_back({"K divided with ping-pong, or although a tile above 128x128 promotes its products",
                    {"block_m", "block_n", "pingpong", "split_k", "cluster_k"},
                    rule([g](const Shape& s) {
                        const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
                        return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
-    all.push_back({"whole tiles are of fast sums, by blocks that stay, staged without a look at C",
+    all.push_back({"whole_tiles without persistent blocks or TMA store, or although products are promoted or C is read",
                    {"tma_store", "persistent", "whole_tiles"},
                    rule([g](const Shape& s) {
                        return s.whole_tiles == 0 || (!g.promotes && s.persistent == 1 && s.tma_store == 1 && !g.reads_c);
                    })});
     for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
-    all.push_back({"maps made on the device are a rung of the ladder: one tile, blocks that stay, aligned operands",
+    all.push_back({"device_maps outside the one kernel that shows them: a 128x128 tile, persistent blocks, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
                     "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "whole_tiles", "device_maps"},
                    [g](const Config& c) {
@@ -93,7 +93,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
                               s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.whole_tiles == 0 && !g.packs_any();
                    }});
-    all.push_back({"f32 and fp8 that are exchanged are not stored by TMA", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
+    all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
     // A tile's columns lie in at most two blocks of 128: the factors of the next are one selection away.
@@ -102,10 +102,10 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
                        return first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
                    })});
-    all.push_back({"scales of exchanged columns leave room for 128 of them", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
+    all.push_back({"more than 128 exchanged columns with block scales", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
                        return g.scaling != Scaling::block || s.swap_ab == 0 || s.block_n <= 128;
                    })});
-    all.push_back({"blocks end with their tile where there are more tiles than blocks at once, each whole", grid,
+    all.push_back({"persistent 0 with divided K, clusters or ping-pong, or although all tiles run at once", grid,
                    rule([g, device](const Shape& s) {
                        if (s.persistent != 0) return true;
                        Shape walking = s;
@@ -113,27 +113,28 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const Grid at(g, walking, device);
                        return at.parts == 1 && s.cluster_blocks() == 1 && s.pingpong == 0 && at.tiles > at.clusters;
                    })});
-    all.push_back({"a C that does not fit in L2 beside the operands is stored by TMA with a hint, and no other",
+    all.push_back({"store_hint although C fits in L2 or leaves without TMA store, or none although C does not fit",
                    {"tma_store", "store_hint"},
                    [leaves = stores_with_hint(g, device)](const Config& c) {
                        return c.find("store_hint").value_or(0) == (leaves && c.find("tma_store").value_or(1) == 1 ? 1 : 0);
                    }});
     // Behind a kernel that triggers nothing early none of these changes the time, and each would double the points to search.
-    all.push_back({"an early fetch is of eight steps", {"prefetch_steps"}, [](const Config& c) {
+    all.push_back({"an early fetch is not of eight steps", {"prefetch_steps"}, [](const Config& c) {
                        const int64_t steps = c.find("prefetch_steps").value_or(0);
                        return steps == 0 || steps == 8;
                    }});
-    all.push_back({"with few rows tiles are taken along them", {"raster", "group"}, [g](const Config& c) {
+    all.push_back({"raster or group although there are few rows", {"raster", "group"}, [g](const Config& c) {
                        return !wgmma::has_few_rows(g) || (c.find("raster").value_or(0) == 0 && c.find("group").value_or(1) == 1);
                    }});
-    all.push_back({"L2 hints are for the larger operand", {"swap_ab", "evict_first"}, rule([g](const Shape& s) {
+    all.push_back({"evict_first on an operand that is not the larger one", {"swap_ab", "evict_first"}, rule([g](const Shape& s) {
                        const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m > g.n;
                        return s.evict_first == 0 || s.evict_first == (x_is_larger ? 1 : 2);
                    })});
-    all.push_back({"stages of 256 are for few rows, stages of 64 for short K", {"block_k"}, [g](const Config& c) {
-                       const int64_t block_k = c.find("block_k").value_or(128);
-                       return block_k == 128 || (block_k == 256 ? wgmma::has_few_rows(g) : g.k <= 256);
-                   }});
+    all.push_back(
+        {"stages of 256 although rows are not few, or of 64 although K is not short", {"block_k"}, [g](const Config& c) {
+             const int64_t block_k = c.find("block_k").value_or(128);
+             return block_k == 128 || (block_k == 256 ? wgmma::has_few_rows(g) : g.k <= 256);
+         }});
     return all;
 }
 

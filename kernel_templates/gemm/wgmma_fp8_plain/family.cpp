@@ -82,23 +82,25 @@ constexpr auto rule = gemm::rules_by(&shape_of);
 
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     std::vector<Constraint> all;
-    all.push_back({"a warpgroup has 64 or 128 rows", {"block_m", "math_groups"}, rule([](const Shape& s) {
+    all.push_back({"a warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
                        return s.block_m % (64 * s.math_groups) == 0 && s.bands() >= 1 && s.bands() <= 2;
                    })});
     all.push_back({"sums exceed a thread's registers", {"block_m", "block_n", "math_groups"}, rule([g](const Shape& s) {
                        return s.sums(g) <= 160;
                    })});
-    all.push_back({"maps made on the device are a rung of the ladder: one tile, TMA, blocks that stay",
-                   {"loads", "block_m", "block_n", "block_k", "stages", "device_maps", "persistent"},
-                   rule([](const Shape& s) {
-                       return s.device_maps == 0 || (s.loads == 1 && s.block_m == 128 && s.block_n == 128 && s.block_k == 128 &&
-                                                     s.stages == 4 && s.persistent == 1);
-                   })});
+    all.push_back(
+        {"device_maps outside the one kernel that shows them: TMA loads, a 128x128x128 tile, 4 stages, persistent blocks",
+         {"loads", "block_m", "block_n", "block_k", "stages", "device_maps", "persistent"},
+         rule([](const Shape& s) {
+             return s.device_maps == 0 || (s.loads == 1 && s.block_m == 128 && s.block_n == 128 && s.block_k == 128 &&
+                                           s.stages == 4 && s.persistent == 1);
+         })});
     all.push_back({"stages exceed shared memory",
                    {"block_m", "block_n", "block_k", "math_groups", "stages"},
                    rule([g, device](const Shape& s) { return s.smem_bytes(g) <= device.limits.smem_per_block_bytes; })});
-    all.push_back(
-        {"products of 128 k are promoted", {"block_k"}, rule([g](const Shape& s) { return !g.promotes || s.block_k == 128; })});
+    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const Shape& s) {
+                       return !g.promotes || s.block_k == 128;
+                   })});
     all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n"}, rule([g](const Shape& s) {
                        const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
                        return g.scaling != Scaling::block || first_at_most + s.block_n <= 2 * gemm::kScaleBlock;

@@ -54,7 +54,7 @@ std::vector<Parameter> parameters() {
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
+    to.push_back({"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
                       return s.block_m % (64 * s.math_groups) == 0 && s.bands() <= 2;
                   })});
     to.push_back({"accumulators and addresses exceed the registers of a thread",
@@ -67,7 +67,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       // 144 in each of two sets of warpgroups are serialised (C7511): 128x144 takes ten times as long.
                       return s.accumulators() <= (s.k_groups > 1 ? std::min<int64_t>(room, 128) : room);
                   })});
-    to.push_back({"fewer than 64 rows fill wgmma's M side only with swap_ab", {"swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const Shape& s) {
                       return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
                   })});
     to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
@@ -76,7 +76,8 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
                   })});
     to.push_back(
-        {"odd multiples of eight columns are for what lies along K, f32 sums, whole K, and fewer tiles than narrower ones",
+        {"an odd multiple of eight columns without N-side lines along K, f32 sums and undivided K, or with no fewer tiles than a "
+         "narrower one",
          {"block_n", "k_groups", "cluster_k", "swap_ab"},
          rule([=](const Shape& s) {
              const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
@@ -91,15 +92,16 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
 
 void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"the columns of a math group's rows do not divide among the parts of K by 16, or nearly so among blocks",
-                  {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
-                  rule([](const Shape& s) {
-                      return s.units() % s.parts() == 0 || (s.k_groups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
-                  })});
+    to.push_back(
+        {"the columns of a consumer warpgroup's rows do not divide among the parts of K by 16, or nearly so among blocks",
+         {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
+         rule([](const Shape& s) {
+             return s.units() % s.parts() == 0 || (s.k_groups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
+         })});
     to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
-    to.push_back({"K is divided in clusters where tiles alone leave SMs idle",
+    to.push_back({"K divided in clusters although tiles alone leave no SM idle",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
                   rule([=](const Shape& s) {
                       // An H200 has room for 66 clusters of two blocks, 30 of four and 15 of eight.
@@ -111,7 +113,8 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = gemm::rules_on<Shape>(g);
     to.push_back(
-        {"a cluster has at most 8 blocks, of which those that divide K share tiles where one set of warpgroups has 8 steps",
+        {"a cluster has more than 8 blocks, or divides K and shares tiles with more than one set of warpgroups or fewer than 8 "
+         "steps",
          {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
          rule([=](const Shape& s) {
              return s.cluster_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
@@ -136,7 +139,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       return s.block_m * s.block_n >= 128 * 256 ||
                              Grid(g, s, device).blocks <= kMaxWaves * device.identity.sm_count;
                   })});
-    to.push_back({"clusters that are several along M alone, or along N alone, have one order",
+    to.push_back({"raster although there is no second cluster along M or along N: the order is the same",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster"},
                   rule([=](const Shape& s) {
                       const Grid grid(g, s, device);

@@ -59,13 +59,14 @@ bool tma_can_store(const Gemm& g) {
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"a math group's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
-                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
-                  })});
-    to.push_back({"rows that go through registers are 128 for each math group",
+    to.push_back(
+        {"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
+             return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
+         })});
+    to.push_back({"an operand in registers without 128 rows for each consumer warpgroup",
                   {"block_m", "math_groups", "pingpong"},
                   rule([](const Shape& s) { return !s.x_in_registers || s.bands() == 2; })});
-    to.push_back({"ping-pong takes two math groups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
+    to.push_back({"ping-pong without exactly two consumer warpgroups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
                       return s.pingpong == 0 || s.math_groups == 2;
                   })});
     to.push_back({"sums and X exceed the registers that setmaxnreg can give",
@@ -74,21 +75,21 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                       // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
                       return s.accumulators() + s.held() <= (s.math_groups == 1 ? 200 : s.x_in_registers ? 176 : 192);
                   })});
-    to.push_back({"sets of registers are for an operand in registers", {"x_sets"}, rule([](const Shape& s) {
+    to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const Shape& s) {
                       return s.x_sets == 1 || s.x_in_registers;
                   })});
-    to.push_back({"the layout says which operand lies along K, and so which is on wgmma's N side",
-                  {"swap_ab"},
-                  rule([=](const Shape& s) { return wgmma_tf32::may_swap(g, s.swap_ab != 0); })});
+    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K", {"swap_ab"}, rule([=](const Shape& s) {
+                      return wgmma_tf32::may_swap(g, s.swap_ab != 0);
+                  })});
     to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.block_m <= 128 || s.block_m < 2 * rows) && (s.block_n == 32 || s.block_n < columns + 64);
                   })});
-    to.push_back({"TMA stores rows of a multiple of 16 bytes, and then always", {"tma_store"}, rule([=](const Shape& s) {
-                      return (s.tma_store != 0) == tma_can_store(g);
-                  })});
-    to.push_back({"nothing is staged", {"tma_store", "store_buffers"}, rule([](const Shape& s) {
+    to.push_back({"TMA store although rows of C are not a multiple of 16 bytes, or no TMA store although they are",
+                  {"tma_store"},
+                  rule([=](const Shape& s) { return (s.tma_store != 0) == tma_can_store(g); })});
+    to.push_back({"more than one epilogue buffer without TMA store", {"tma_store", "store_buffers"}, rule([](const Shape& s) {
                       return s.tma_store == 1 || s.store_buffers == 1;
                   })});
 }
@@ -117,7 +118,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                                            "swap_ab", "tma_store", "store_buffers", "stages"};
     to.push_back({"the ring exceeds shared memory", tile,
                   rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
-    to.push_back({"a ring with two more stages fits: a short one only waits more", tile, rule([=](const Shape& s) {
+    to.push_back({"the ring is shorter than it could be: two more stages fit", tile, rule([=](const Shape& s) {
                       return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > device.limits.smem_per_block_bytes;
                   })});
     const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};

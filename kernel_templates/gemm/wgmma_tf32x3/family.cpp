@@ -54,15 +54,15 @@ Rule rule(std::function<bool(const Shape&)> holds) {
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    to.push_back({"a part's columns are a multiple of 32", {"block_n", "parts_n"}, rule([](const Shape& s) {
+    to.push_back({"a part's columns are not a multiple of 32", {"block_n", "parts_n"}, rule([](const Shape& s) {
                       return s.block_n % (32 * s.parts_n) == 0;
                   })});
     to.push_back({"sums, products and X exceed the registers", {"block_n", "parts_n"}, rule([](const Shape& s) {
                       return s.held() <= 200;
                   })});
-    to.push_back({"the layout says which operand lies along K, and so which is on wgmma's N side",
-                  {"swap_ab"},
-                  rule([=](const Shape& s) { return wgmma_tf32::may_swap(g, s.swap_ab != 0); })});
+    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K", {"swap_ab"}, rule([=](const Shape& s) {
+                      return wgmma_tf32::may_swap(g, s.swap_ab != 0);
+                  })});
     to.push_back({"a tile is at least twice as wide as C", {"block_n", "swap_ab"}, rule([=](const Shape& s) {
                       return s.block_n == 32 || s.block_n < (s.swap_ab != 0 ? g.m : g.n) + 64;
                   })});
@@ -73,14 +73,16 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.cluster_m == 1 || rows > kBlockM) && (s.cluster_n == 1 || columns > s.block_n);
                   })});
-    to.push_back({"clusters of two", {"cluster_m", "cluster_n"}, rule([](const Shape& s) { return s.cluster_blocks() <= 2; })});
+    to.push_back({"a cluster has more than two blocks", {"cluster_m", "cluster_n"}, rule([](const Shape& s) {
+                      return s.cluster_blocks() <= 2;
+                  })});
     const int64_t room = device.limits.smem_per_block_bytes;
     to.push_back({"the ring exceeds shared memory", {"block_n", "stages"}, rule([=](const Shape& s) {
                       return s.smem_bytes(s.stages) <= room;
                   })});
-    to.push_back({"a ring with two more stages fits: a short one only waits more",
-                  {"block_n", "stages"},
-                  rule([=](const Shape& s) { return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > room; })});
+    to.push_back({"the ring is shorter than it could be: two more stages fit", {"block_n", "stages"}, rule([=](const Shape& s) {
+                      return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > room;
+                  })});
 }
 
 void add_order_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {

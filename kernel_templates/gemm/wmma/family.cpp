@@ -68,7 +68,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const Shape& s) {
                       return s.block_k == 16 || s.block_k < 2 * g.k;
                   })});
-    to.push_back({"tiles that pass through registers have one buffer or two", {"cp_async", "stages"}, rule([](const Shape& s) {
+    to.push_back({"more than two buffers for tiles that pass through registers", {"cp_async", "stages"}, rule([](const Shape& s) {
                       return s.cp_async != 0 || s.stages <= 2;
                   })});
     to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const Shape& s) {

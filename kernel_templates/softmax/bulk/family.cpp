@@ -87,13 +87,13 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                            std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
                        return registers_of(c, vec) <= most;
                    }});
-    all.push_back({"a drained row is in registers as a whole, and is answered from there",
+    all.push_back({"drained with bulk_store, or although registers do not hold the whole row",
                    {"threads_per_row", "cluster_blocks", "held", "drained", "bulk_store"},
                    [=](const Config& c) {
                        const std::int64_t share = softmax::ceil_div(accesses, c["cluster_blocks"]);
                        return c["drained"] == 0 || (c["held"] * c["threads_per_row"] >= share && c["bulk_store"] == 0);
                    }});
-    all.push_back({"a block of one tile has no use for a second stage", {"stages", "waves"}, [](const Config& c) {
+    all.push_back({"more than one stage in a block with a single tile", {"stages", "waves"}, [](const Config& c) {
                        return c["waves"] > 0 || c["stages"] == 1;
                    }});
     const std::int64_t sm_count = device.identity.sm_count;

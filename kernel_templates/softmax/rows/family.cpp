@@ -66,7 +66,7 @@ std::vector<Constraint> width_constraints(const View& view) {
     const std::int64_t widest = std::min<std::int64_t>(view.align_x, kWidestAccessBytes);
     const std::int64_t cols = view.cols;
     return {
-        {"an access is one element, or as wide as rows are aligned",
+        {"an access is neither one element nor as wide as rows are aligned",
          {"access_bytes"},
          [=](const Config& c) { return c["access_bytes"] == bytes || c["access_bytes"] == widest; }},
         {"half of the threads, or of what they hold, lie behind the end of the row",
@@ -75,13 +75,13 @@ std::vector<Constraint> width_constraints(const View& view) {
              const Shape shape(c, bytes);
              return std::max<std::int64_t>(c["held"], 1) * shape.sharers * shape.vec < 2 * cols;
          }},
-        {"nothing is left to unroll, or to read online, where the row is held",
+        {"unroll or online although the row is held: nothing is left to read",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "unroll", "online"},
          [=](const Config& c) { return Shape(c, bytes).held_cols < cols || (c["unroll"] == 1 && c["online"] == 1); }},
-        {"a thread takes several rows at once only where it holds them",
+        {"more than one row a thread although it does not hold them",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "rows_per_thread"},
          [=](const Config& c) { return c["rows_per_thread"] == 1 || Shape(c, bytes).held_cols >= cols; }},
-        {"lanes agree on the peak of a row that they hold",
+        {"agree although registers do not hold the row",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "agree"},
          [=](const Config& c) { return c["agree"] == 0 || Shape(c, bytes).held_cols >= cols; }},
     };
@@ -99,7 +99,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     all.push_back({"a grid has no room for a block a tile",
                    {"threads", "threads_per_row", "rows_per_thread", "cluster_blocks", "waves"},
                    [=](const Config& c) { return c["waves"] > 0 || grid_has_room(rows, c); }});
-    all.push_back({"weights are held in place of elements", {"held", "hold_weights"}, [](const Config& c) {
+    all.push_back({"hold_weights without elements in registers", {"held", "hold_weights"}, [](const Config& c) {
                        return c["held"] > 0 || c["hold_weights"] == 0;
                    }});
     all.push_back({"an SM has no room for as many threads", {"threads", "resident_blocks"}, [=](const Config& c) {
