@@ -13,6 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr auto kReapLimit = std::chrono::seconds(5);
+constexpr int kMostRestarts = 2;  // of a worker that others end before it has a context
 
 double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "start") return limits.start_s;
@@ -60,6 +61,11 @@ GpuWorkerClient::~GpuWorkerClient() {
 
 void GpuWorkerClient::start() {
     if (process_ != nullptr) return;
+    ++generation_;
+    start_process();
+}
+
+void GpuWorkerClient::start_process() {
     std::vector<std::string> arguments{
         "__worker", "gpu", "--parent", std::to_string(::getpid()), "--device", std::to_string(settings_.device)};
     if (!settings_.templates_folder.empty()) {
@@ -71,7 +77,6 @@ void GpuWorkerClient::start() {
     process_ = std::make_unique<WorkerProcess>(
         settings_.binary, arguments,
         settings_.profiled ? WorkerProcess::Environment::whole : WorkerProcess::Environment::cleaned);
-    ++generation_;
     ready_ = false;
     note(LogLevel::debug, "started for device " + std::to_string(settings_.device));
     if (!families_.empty()) {
@@ -87,6 +92,7 @@ void GpuWorkerClient::send(const Message& request, const StageLimits& limits) {
     limits_ = limits;
     start();
     busy_ = true;
+    if (!ready_) early_request_ = request;
     process_->send(request);
     if (ready_) enter_stage(request.body.value("stage", "time"), request.body.value("slot", -1));
 }
@@ -126,9 +132,7 @@ void GpuWorkerClient::serve() {
         const bool by_others = process_->was_ended_by_others();
         note(LogLevel::warn, how + " during " + stage_);
         put_down();
-        if (!ready_ && by_others)
-            throw Error(ErrorCode::system,
-                        "the GPU worker " + how + " before it had a GPU context; signal 9 often means that host memory ran out");
+        if (!ready_ && by_others) return restart(how);
         if (!ready_) throw Error(ErrorCode::gpu_unhealthy, "the GPU worker " + how + " before it had a GPU context");
         finish({GpuWorkerReply::Kind::crashed, {}, stage_, slot_, "the GPU worker " + how + " during " + stage_, by_others});
     } else if (const auto deadline = next_deadline(); deadline && Clock::now() > *deadline && !grant_waiting()) {
@@ -148,8 +152,24 @@ void GpuWorkerClient::serve() {
     }
 }
 
+// Others may end a worker at any moment: the kernel for lack of memory, a person, a batch system. Before it has a context it
+// holds nothing, so another process of the same generation takes its place and its request. REQUIRES: there is no process.
+void GpuWorkerClient::restart(const std::string& how) {
+    if (restarts_ == kMostRestarts) {
+        restarts_ = 0;
+        throw Error(ErrorCode::system, "the GPU worker " + how + " before it had a GPU context, " +
+                                           std::to_string(kMostRestarts + 1) +
+                                           " times in a row; signal 9 often means that host memory ran out: free memory or raise "
+                                           "the memory limit, and run the same command again");
+    }
+    ++restarts_;
+    start_process();
+    if (busy_) process_->send(early_request_);
+}
+
 void GpuWorkerClient::stop() {
     if (process_ != nullptr) put_down();
+    restarts_ = 0;
     busy_ = false;
     reply_.reset();
 }
@@ -163,6 +183,8 @@ void GpuWorkerClient::handle(const Message& message) {
             throw Error(ErrorCode::system, other);
         }
         ready_ = true;
+        restarts_ = 0;
+        early_request_ = {};
         hello_ = message.body;
         deadline_.reset();
         if (busy_) enter_stage("time", -1);

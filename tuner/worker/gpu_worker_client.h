@@ -38,7 +38,8 @@ struct GpuWorkerReply {
 
 // The coordinator's end of the GPU worker: at most one process, one request at a time. A worker that passes a stage's limit,
 // dies or reports a sticky error is killed; the next request starts another one. Limits do not count the time in which others had
-// the processors. Throws Error{gpu_unhealthy} if a killed worker does not go away in 5 s, Error{no_gpu}, Error{gpu_in_use} or
+// the processors. A worker that others end before it has a context is started again, twice at most; the third end in a row is an
+// Error{system}. Throws Error{gpu_unhealthy} if a killed worker does not go away in 5 s, Error{no_gpu}, Error{gpu_in_use} or
 // Error{gpu_unhealthy} if a new one cannot get a context.
 class GpuWorkerClient {
   public:
@@ -60,7 +61,8 @@ class GpuWorkerClient {
     // Ends the process at once, whatever it is doing.
     void stop();
 
-    // Raised with every new process: what the last one held on the GPU is gone.
+    // Raised with every new process, but for those that take the place of one that never had a context: what the last one held on
+    // the GPU is gone.
     int generation() const { return generation_; }
     bool running() const { return process_ != nullptr; }
     // Text of what the worker learned at its start: {"driver", "free_bytes", ...}; null before that.
@@ -69,6 +71,8 @@ class GpuWorkerClient {
     double busy_seconds() const { return busy_seconds_; }
 
   private:
+    void start_process();
+    void restart(const std::string& how);
     void handle(const Message& message);
     void enter_stage(const std::string& stage, int slot);
     bool grant_waiting();
@@ -88,6 +92,8 @@ class GpuWorkerClient {
     double granted_s_ = 0;        // of that, what the stage's limit was extended by
     bool busy_ = false;
     bool ready_ = false;
+    Message early_request_;  // sent before the process was ready, for the one that takes its place
+    int restarts_ = 0;       // since a process was ready
     std::optional<GpuWorkerReply> reply_;
     Json hello_;
     double busy_seconds_ = 0;

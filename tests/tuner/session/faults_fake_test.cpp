@@ -145,6 +145,27 @@ TEST(Faults, F1AWorkerThatDiesOnceIsForgiven) {
     expect_named(sandbox, {});
 }
 
+// A person, or the kernel for lack of memory, may end a worker that has only just begun.
+TEST(Faults, F1AWorkerKilledBeforeItHasAContextIsStartedAgain) {
+    const std::string killed_once = "rule on=cuDevicePrimaryCtxRetain once do=crash how=kill\n";
+    Sandbox sandbox(killed_once + killed_once);
+    result_of(sandbox.autotune(test::wide_tune("30s", kEverything)));
+    expect_named(sandbox, {});
+    EXPECT_EQ(sandbox.count_calls("cuDevicePrimaryCtxRetain"), 3);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
+TEST(Faults, F1WorkersThatAreAlwaysKilledBeforeTheyHaveAContextEndTheTune) {
+    Sandbox sandbox("rule on=cuDevicePrimaryCtxRetain do=crash how=kill\n");
+    const Outcome outcome = sandbox.autotune(test::small_tune());
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err,
+              "autotune: the GPU worker was ended by signal 9 (Killed) before it had a GPU context, 3 times in a row; signal 9 "
+              "often means that host memory ran out: free memory or raise the memory limit, and run the same command again\n");
+    EXPECT_EQ(sandbox.count_calls("cuDevicePrimaryCtxRetain"), 3);
+    EXPECT_TRUE(no_orphans_soon(sandbox));
+}
+
 TEST(Faults, F3ErrorsOfTheDriver) {
     expect_survived({{"do=return code=700", TrialStatus::crashed, "ILLEGAL_ADDRESS"},
                      {"do=return code=716", TrialStatus::crashed, "MISALIGNED_ADDRESS"},
