@@ -2,9 +2,8 @@
 //
 // - Launches: ctypes takes 0.3 us to make one foreign call.
 // - Calls from threads that Python does not know: the library's log, and the driver's word that a graph has ended. A thread that
-// asks
-//   for the interpreter's lock while Python ends is ended by Python, which unwinds through the library's frames and aborts the
-//   process. So such calls count themselves, and none begins once `end_calls` was called, at exit.
+//   asks for the interpreter's lock while Python ends is ended by Python, which unwinds through the library's frames and aborts
+//   the process. So such calls count themselves, and none begins once `end_calls` was called, at exit.
 //
 // The few names of Python that are needed are declared here, all of its stable ABI, so that no Python's headers are needed to
 // build this and one library serves every CPython from 3.9 on. Its loader does without it where a Python is another one. Calls
@@ -22,6 +21,7 @@
 extern "C" {
 
 struct PyObject;
+struct PyTypeObject;
 using PyFastCall = PyObject* (*)(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords);
 struct PyMethodDef {
     const char* name;
@@ -32,6 +32,8 @@ struct PyMethodDef {
 
 extern PyObject _Py_NoneStruct;
 extern PyObject* PyExc_TypeError;
+extern PyTypeObject PyLong_Type;
+PyObject* PyObject_Type(PyObject* object);
 PyObject* PyCFunction_NewEx(PyMethodDef* method, PyObject* self, PyObject* module);
 PyObject* PyErr_Occurred();
 PyObject* PyLong_FromLong(long value);
@@ -119,14 +121,34 @@ PyObject* run_on(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
     return PyLong_FromLong(function(static_cast<autotune_plan>(words[0]), &own, static_cast<CUstream_st*>(words[4])));
 }
 
-// self: a tuple of the addresses of autotune_run(), of the plan and of the call, of what raises for a status, and of what must
-// live.
+bool is_int(PyObject* object) {
+    PyObject* const type = PyObject_Type(object);
+    Py_DecRef(type);  // what `object` has keeps it alive
+    return type == reinterpret_cast<PyObject*>(&PyLong_Type);
+}
+
+// The CUstream of a launch's argument. An int is taken at once; `convert`, a Python function, knows what else is a stream and
+// what is wrong with the rest. Sets an exception and answers false where nothing can be taken.
+bool read_stream(PyObject* argument, PyObject* convert, void** stream) {
+    if (is_int(argument)) {
+        if (read_word(argument, stream)) return true;
+        PyErr_Clear();  // it does not fit: `convert` has a better sentence
+    }
+    PyObject* const handle = PyObject_CallFunctionObjArgs(convert, argument, nullptr);
+    if (handle == nullptr) return false;
+    const bool is_read = read_word(handle, stream);
+    Py_DecRef(handle);
+    return is_read;
+}
+
+// self: a tuple of the addresses of autotune_run(), of the plan and of the call, of what raises for a status, of what gives a
+// stream's handle, and of what must live.
 PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
     const std::ptrdiff_t named = keywords == nullptr ? 0 : PyTuple_Size(keywords);
     if (count + named > 1 || (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, 0), "stream") != 0))
-        return PyErr_Format(PyExc_TypeError, "a launch takes one argument: stream, an int");
+        return PyErr_Format(PyExc_TypeError, "a launch takes one argument: stream");
     void* stream = nullptr;
-    if (count + named == 1 && !read_word(arguments[0], &stream)) return nullptr;
+    if (count + named == 1 && !read_stream(arguments[0], PyTuple_GetItem(self, 4), &stream)) return nullptr;
     const auto word = [self](std::ptrdiff_t index) { return PyLong_AsVoidPtr(PyTuple_GetItem(self, index)); };
     const auto function = reinterpret_cast<decltype(&autotune_run)>(word(0));
     const autotune_status status = function(static_cast<autotune_plan>(word(1)), static_cast<const autotune_call*>(word(2)),
@@ -249,7 +271,7 @@ PyMethodDef run_on_method = {"run_on", run_on, kFastCall | kKeywords, nullptr};
 PyMethodDef gemm_method = {"gemm", gemm, kFastCall | kKeywords, nullptr};
 PyMethodDef launch_method = {
     "launch", launch, kFastCall | kKeywords,
-    "launch(stream=0)\n--\n\nEnqueues the plan's kernels on a stream, given as an int (see stream_handle)."};
+    "launch(stream=0)\n--\n\nEnqueues the plan's kernels on a stream: an int, or what stream_handle takes."};
 
 }  // namespace
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Tuple, Type
 
+from ._nvrtc import with_this_pythons
 from .errors import error_of
 
 MAX_DIMS = 5
@@ -143,7 +144,7 @@ tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(Pr
 def check(status: int) -> None:
     """Raises the exception of a status other than success, with the library's sentence for it."""
     if status != 0:
-        raise error_of(status, last_error(None).decode(errors="replace"))
+        raise error_of(status, with_this_pythons(last_error(None).decode(errors="replace")))
 
 
 def _load_quick_calls() -> Any:
@@ -229,13 +230,14 @@ if _quick is not None:
     os.register_at_fork(after_in_child=_made_of_nothing("forget_calls"))
 
 
-def bound(plan: int, call: int, owners: Any) -> Callable[..., None]:
-    """A function of a stream that runs the call; `owners` live as long as it does."""
+def bound(plan: int, call: int, handle_of: Callable[[Any], int], owners: Any) -> Callable[..., None]:
+    """A function of a stream that runs the call; `handle_of` gives the CUstream of what is no plain int, or raises. `owners` live as
+    long as it does."""
     if _quick is not None:
-        return _made_quick("launch", (_address(_held.autotune_run), plan, call, check, owners))
+        return _made_quick("launch", (_address(_held.autotune_run), plan, call, check, handle_of, owners))
 
-    def launch(stream: int = 0, *, _owners: Any = owners) -> None:
-        status = run(plan, call, stream)
+    def launch(stream: Any = 0, *, _owners: Any = owners) -> None:
+        status = run(plan, call, handle_of(stream))
         if status:
             check(status)
 

@@ -18,10 +18,40 @@ def _candidates(folders: Iterable[str]) -> Iterable[Tuple[int, int, str]]:
                     yield int(version.group(1)), int(version.group(2) or 0), str(path)
 
 
+def _is_named_elsewhere() -> bool:
+    """Whether the user or a toolkit says which compiler it is."""
+    return bool(os.environ.get("AUTOTUNE_NVRTC") or os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME"))
+
+
 def nvrtc_of_this_python() -> Optional[str]:
     """The newest libnvrtc among this Python's packages that the driver can use; None where the user or a toolkit says which."""
-    if os.environ.get("AUTOTUNE_NVRTC") or os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME"):
+    if _is_named_elsewhere():
         return None
     most = driver_major()
     usable = [found for found in _candidates(sys.path) if most is None or found[0] <= most]
     return max(usable)[2] if usable else None
+
+
+def why_not_this_pythons() -> str:
+    """The compiler of this Python's packages that the driver cannot use, and what helps, as the library says it of those that it finds
+    itself; empty where there is none, or one that can be used."""
+    most, found = driver_major(), list(_candidates(sys.path))
+    if _is_named_elsewhere() or most is None or not found or any(each[0] <= most for each in found):
+        return ""
+    major, _, path = max(found)
+    package = "nvidia-cuda-nvrtc-cu12" if most == 12 else "nvidia-cuda-nvrtc"
+    release = "of release 580 or newer, which supports CUDA 13" if major == 13 else f"that supports CUDA {major}"
+    return (
+        f"NVRTC {major} ({path}) was found, but the driver supports CUDA {most} and cannot load kernels of a newer compiler: "
+        f"install NVRTC {most} with `pip install {package}`, or a driver {release}"
+    )
+
+
+_NONE_FOUND = "no NVRTC, the compiler that kernels need: "  # begins what the library says then
+
+
+def with_this_pythons(message: str) -> str:
+    """What the library says, with the compiler that lies here and that it could not find, because no environment is activated."""
+    before, none_found, after = message.partition(_NONE_FOUND)
+    why = why_not_this_pythons() if none_found else ""
+    return f"{before}{why}; {after}" if why else message

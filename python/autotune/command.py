@@ -36,6 +36,8 @@ def command_environment() -> Dict[str, str]:
     compiler = nvrtc_of_this_python()
     if compiler:
         environment["AUTOTUNE_NVRTC"] = compiler
+    elif sys.prefix != sys.base_prefix:
+        environment.setdefault("VIRTUAL_ENV", sys.prefix)  # for the command to say what it finds in there, and why that will not do
     return environment
 
 

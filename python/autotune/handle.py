@@ -14,7 +14,7 @@ from typing import Any, Callable, List, NoReturn, Optional, Protocol, Sequence, 
 from . import _library
 from ._checked import INT32, UINT64, Path, integer, path, word
 from ._driver import current_device
-from ._nvrtc import nvrtc_of_this_python
+from ._nvrtc import nvrtc_of_this_python, with_this_pythons
 from .arrays import Address, Placed, Stream, check_current_device, check_devices, placed, stream_handle
 from .errors import InvalidArgument, WorkspaceTooSmall
 from .problem import Problem
@@ -98,6 +98,16 @@ def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
             raise InvalidArgument(f"{name} is {number}, which f32 cannot express")
 
 
+def _check_scalars(problem: Problem, scalars: Sequence[Scalar]) -> None:
+    """Raises InvalidArgument for another number of scalars than the op has."""
+    from .ops import SCHEMA
+
+    schema = SCHEMA.get(problem.op)
+    if schema is not None and len(scalars) != len(schema.scalars):
+        names = ", ".join(form.name for form in schema.scalars)
+        raise InvalidArgument(f"the call passes {len(scalars)} scalars; op {problem.op} takes {len(schema.scalars)}{names and f': {names}'}")
+
+
 def _check_arrays(problem: Problem, arrays: Sequence[Placed]) -> None:
     """Raises InvalidArgument for arrays that are not what the problem says. Nothing is known of an address."""
     if all(each.seen is None for each in arrays):
@@ -133,8 +143,8 @@ class Launch(Protocol):
     Safe to use from several threads. May be called while its stream is captured in a CUDA graph.
     """
 
-    def __call__(self, stream: int = 0) -> None:
-        """Enqueues the kernels on a stream, given as an int (see `stream_handle`)."""
+    def __call__(self, stream: Stream = 0) -> None:
+        """Enqueues the kernels on a stream: an int, which costs least, or what `stream_handle` takes."""
 
 
 class Plan:
@@ -207,7 +217,7 @@ class Plan:
         two streams at once. `stream`: on which the arrays are ready (DLPack's producers alone need it).
         """
         call = self._call(arrays, scalars, workspace, stream_handle(stream))
-        return _library.bound(self._address or 0, call.pointer, (self, call, arrays, workspace))
+        return _library.bound(self._address or 0, call.pointer, stream_handle, (self, call, arrays, workspace))
 
     def run(self, *arrays: Address, scalars: Sequence[Scalar] = (), workspace: Address = None, stream: Stream = None) -> None:
         """Enqueues the plan's kernels on `stream`; arguments as in `bind`. Raises InvalidArgument, Misaligned, Overlap, ..."""
@@ -216,6 +226,7 @@ class Plan:
         _library.check(_library.run(self._address, call.pointer, on))
 
     def _call(self, arrays: Sequence[Address], scalars: Sequence[Scalar], workspace: Address, stream: int) -> Call:
+        _check_scalars(self.problem, scalars)
         call, seen = Call(len(arrays), scalars), [placed(array, stream) for array in arrays]
         memory = placed(workspace, stream, describes=False)
         check_devices([each.device for each in (*seen, memory)], self._device, "the plan was made on")
@@ -285,7 +296,8 @@ class _Owned:
             self._users += 1
         try:
             if self._log is not None:
-                self._log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", message.decode(errors="replace"))
+                said = with_this_pythons(message.decode(errors="replace"))
+                self._log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", said)
         finally:
             address = self._left()
             if address:  # from another thread: this one is the library's, which waits for it to end
@@ -386,6 +398,7 @@ class Handle:
         Alignments are taken from the arrays. A workspace is the handle's own.
         """
         on = stream_handle(stream)
+        _check_scalars(problem, scalars)
         seen = [placed(array, on) for array in arrays]
         check_current_device([each.device for each in seen])
         _check_arrays(problem, seen)

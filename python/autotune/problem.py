@@ -160,14 +160,19 @@ class Problem:
 
 
 def _said_dims(name: str, tensor: Tensor) -> List[Tuple[int, int]]:
-    """Extents with strides as the C interface takes them, where strides that are all 0 mean dense: one element that is repeated has a
-    leading dimension of one, whose stride counts for nothing."""
+    """Extents with strides as the C interface takes them, where strides that are all 0 mean dense. An array that repeats one element is
+    never said so: a dimension of one element gets a stride of 1, which counts for nothing."""
     dims = list(zip(tensor.shape, tensor.strides))
     if any(tensor.strides) or all(extent <= 1 for extent in tensor.shape) or 0 in tensor.shape:
         return dims
-    if len(dims) > 1:
-        raise InvalidArgument(f"tensor {name} repeats one element (all of its strides are 0); make it contiguous")
-    return [(1, 1), *dims]
+    if 1 in tensor.shape:
+        return [(extent, 1 if extent == 1 else 0) for extent in tensor.shape]
+    if len(dims) == 1:
+        return [(1, 1), *dims]
+    raise InvalidArgument(
+        f"tensor {name} repeats one element (all of its strides are 0), and kernels read only elements that lie in memory; give a dense copy: "
+        "contiguous() of a torch tensor, ascontiguousarray() of CuPy"
+    )
 
 
 def _attribute(name: str, value: Any) -> Attribute:

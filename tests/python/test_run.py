@@ -34,6 +34,16 @@ class Product:
         return self.a, self.b, self.c
 
 
+class Protocol:
+    """A stream of another package."""
+
+    def __init__(self, handle=0x1234):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
 class Run(MachineTest):
     def setUp(self):
         super().setUp()
@@ -96,8 +106,22 @@ class Run(MachineTest):
                 data.c.upload([7] * (M * N))
                 self.assertIsNone(call())
                 self.assertEqual(data.c.values(), data.expected)
-            for wrong in (lambda: launch("0"), lambda: launch(0, 0), lambda: launch(queue=0), lambda: launch(0, stream=0)):
-                self.assertRaises((TypeError, ctypes.ArgumentError), wrong)
+            for wrong in (lambda: launch(0, 0), lambda: launch(queue=0), lambda: launch(0, stream=0)):
+                self.assertRaises(TypeError, wrong)
+            for wrong, error, message in (
+                ("0", TypeError, "str is no stream: give an int or an object with __cuda_stream__"),
+                (True, TypeError, "bool is no stream: give an int or an object with __cuda_stream__"),
+                (1.0, TypeError, "float is no stream: give an int or an object with __cuda_stream__"),
+                (2**64, autotune.InvalidArgument, "the stream is 18446744073709551616; it must be from 0 to 18446744073709551615"),
+                (-1, autotune.InvalidArgument, "the stream is -1; it must be from 0 to 18446744073709551615"),
+            ):
+                with self.assertRaises(error) as said:
+                    launch(wrong)
+                self.assertEqual(str(said.exception), message)
+            for stream in (None, Protocol(self.driver.stream())):
+                data.c.upload([7] * (M * N))
+                launch(stream)
+                self.assertEqual(data.c.values(), data.expected)
             before = sys.getrefcount(None)
             for _ in range(100):
                 launch(0)
@@ -154,10 +178,6 @@ class Run(MachineTest):
         self.assertEqual(data.c.values(), [each + 3 for each in data.expected])
 
     def test_streams_are_ints_protocols_and_objects(self):
-        class Protocol:
-            def __cuda_stream__(self):
-                return 0, 0x1234
-
         class Torch:
             cuda_stream = 77
 
@@ -283,6 +303,18 @@ class Refusals(MachineTest):
     def test_wrong_count_of_arrays(self):
         with self.assertRaisesRegex(autotune.InvalidArgument, "2 tensors"):
             self.handle.plan(gemm_problem()).run(1 << 20, 1 << 21, scalars=(1.0, 0.0))
+
+    def test_wrong_count_of_scalars(self):
+        data, plan = Product(), self.handle.plan(gemm_problem())
+        for scalars in ((), (1.0,), (1.0, 0.0, 3.0)):
+            for call in (plan.run, plan.bind, lambda *arrays, scalars: self.handle.run(gemm_problem(), *arrays, scalars=scalars)):
+                with self.assertRaises(autotune.InvalidArgument) as said:
+                    call(*data.arrays(), scalars=scalars)
+                self.assertEqual(str(said.exception), f"the call passes {len(scalars)} scalars; op gemm takes 2: alpha, beta")
+        row = Array((64,), typestr="<f4")
+        with self.assertRaises(autotune.InvalidArgument) as said:
+            self.handle.run(autotune.Problem("add", {name: autotune.Tensor("f32", (64,)) for name in "abc"}), row, row, row, scalars=(1.0,))
+        self.assertEqual(str(said.exception), "the call passes 1 scalars; op add takes 0")
 
     def test_misaligned(self):
         data = Product()

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import pathlib
 import pickle
 import subprocess
@@ -9,10 +10,11 @@ import sys
 import tempfile
 import unittest
 from typing import Literal, Optional, get_type_hints
+from unittest import mock
 
 import autotune
-from autotune import arrays, ops
-from autotune.command import run_json
+from autotune import _nvrtc, arrays, ops
+from autotune.command import command_environment, run_json
 from autotune.dtypes import dtype_word
 from autotune.handle import Call
 
@@ -106,13 +108,26 @@ class Problems(unittest.TestCase):
         with self.assertRaises(autotune.InvalidArgument):
             autotune.Problem("gemm", {}).key
 
+    REPEATED = (
+        r"tensor a repeats one element \(all of its strides are 0\), and kernels read only elements that lie in memory; "
+        r"give a dense copy: contiguous\(\) of a torch tensor, ascontiguousarray\(\) of CuPy$"
+    )
+
     def test_one_element_that_is_repeated_is_not_taken_for_dense(self):
-        dense = autotune.Tensor("f16", (8, 8))
-        with self.assertRaisesRegex(ValueError, r"tensor a repeats one element \(all of its strides are 0\); make it contiguous"):
-            autotune.Problem("add", {"a": autotune.Tensor("f16", (8, 8), strides=(0, 0)), "b": dense, "c": dense})
+        for dtype, extents in (("f16", (8, 8)), ("f32", (4, 4)), ("bf16", (2, 8, 8)), ("f32", (2, 2, 2, 2, 2))):
+            with self.assertRaisesRegex(autotune.InvalidArgument, self.REPEATED):
+                autotune.Problem("gemm", {"a": autotune.Tensor(dtype, extents, strides=(0,) * len(extents))})
         row = autotune.Tensor("f16", (8,))
         with self.assertRaisesRegex(autotune.InvalidArgument, "tensor a has gaps or is not row-major; add takes contiguous tensors"):
             autotune.Problem("add", {"a": autotune.Tensor("f16", (8,), strides=(0,)), "b": row, "c": row}).key
+
+    def test_one_element_that_is_repeated_along_one_dimension_is_what_the_op_says(self):
+        """A scalar that was expanded to (rows, 1), or to a batch of matrices of one element: C must not take it for dense."""
+        for extents, said in (((8, 1), [0, 1]), ((1, 8), [1, 0]), ((3, 1, 1), [0, 1, 1]), ((1, 1), [0, 0]), ((0, 1), [0, 0])):
+            problem = autotune.Problem("softmax", {"x": autotune.Tensor("f32", extents, (0,) * len(extents))})
+            self.assertEqual(problem.struct.tensors[0].strides[: len(extents)], said)
+        y = autotune.Tensor("f32", (8, 1))
+        self.assertEqual(autotune.Problem("softmax", {"x": autotune.Tensor("f32", (8, 1), (0, 0)), "y": y}).key.split()[-1], "8x1")
 
     def test_attributes_are_words_or_numbers(self):
         with self.assertRaisesRegex(TypeError, "attribute acc is True"):
@@ -136,11 +151,10 @@ class Problems(unittest.TestCase):
         with self.assertRaisesRegex(autotune.InvalidArgument, "attribute acc is .*; it must not contain a NUL character"):
             self.gemm(acc="f32\0f16")
 
-    def test_an_element_that_is_repeated_is_no_dense_array(self):
-        with self.assertRaisesRegex(autotune.InvalidArgument, r"tensor a repeats one element \(all of its strides are 0\); make it contiguous"):
-            autotune.Problem("add", {"a": autotune.Tensor("f32", (4, 4), (0, 0))})
+    def test_one_element_has_any_strides(self):
         one = autotune.Tensor("f32", (1, 1), (0, 0))
-        self.assertEqual(autotune.Problem("add", {name: one for name in "abc"}).key, autotune.Problem("add", {name: autotune.Tensor("f32", (1, 1)) for name in "abc"}).key)
+        dense = {name: autotune.Tensor("f32", (1, 1)) for name in "abc"}
+        self.assertEqual(autotune.Problem("add", {name: one for name in "abc"}).key, autotune.Problem("add", dense).key)
 
 
 class Integers(unittest.TestCase):
@@ -217,6 +231,66 @@ class Schemas(unittest.TestCase):
         gemm = ops.SCHEMA["gemm"]
         self.assertEqual(gemm.attributes_for({}, {"alpha": 1.0, "beta": 0.0})["beta"], "zero")
         self.assertEqual(gemm.attributes_for({"acc": None}, {"alpha": 1.0, "beta": 0.5}), {"beta": "any"})
+
+
+class Compilers(unittest.TestCase):
+    """The NVRTC that pip installed for this Python."""
+
+    def found(self, *names, driver=12, **environment):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name in names:
+            path = pathlib.Path(folder.name, name)
+            path.parent.mkdir(parents=True)
+            path.touch()
+        for patched in (
+            mock.patch.object(sys, "path", [folder.name]),
+            mock.patch.object(_nvrtc, "driver_major", lambda: driver),
+            mock.patch.dict(os.environ, environment),
+        ):
+            patched.start()
+            self.addCleanup(patched.stop)
+        return folder.name
+
+    def setUp(self):
+        without = {name: value for name, value in os.environ.items() if name not in ("AUTOTUNE_NVRTC", "CUDA_PATH", "CUDA_HOME")}
+        patched = mock.patch.dict(os.environ, without, clear=True)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    NONE = "no NVRTC, the compiler that kernels need: install the CUDA toolkit or another; looked for:\n  libnvrtc.so.12: is not there"
+
+    def test_one_that_is_newer_than_the_driver_is_named_with_what_helps(self):
+        folder = self.found("nvidia/cu13/lib/libnvrtc.so.13")
+        self.assertIsNone(_nvrtc.nvrtc_of_this_python())
+        self.assertEqual(
+            _nvrtc.with_this_pythons(self.NONE),
+            f"NVRTC 13 ({folder}/nvidia/cu13/lib/libnvrtc.so.13) was found, but the driver supports CUDA 12 and cannot load kernels of a newer "
+            "compiler: install NVRTC 12 with `pip install nvidia-cuda-nvrtc-cu12`, or a driver of release 580 or newer, which supports CUDA 13; "
+            "install the CUDA toolkit or another; looked for:\n  libnvrtc.so.12: is not there",
+        )
+        self.assertEqual(_nvrtc.with_this_pythons("another message"), "another message")
+
+    def test_one_that_the_driver_can_use_goes_first(self):
+        folder = self.found("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+        self.assertEqual(_nvrtc.nvrtc_of_this_python(), f"{folder}/nvidia/cuda_nvrtc/lib/libnvrtc.so.12")
+        self.assertEqual(_nvrtc.with_this_pythons(self.NONE), self.NONE)
+
+    def test_the_command_looks_into_this_environment_too(self):
+        folder = self.found("nvidia/cu13/lib/libnvrtc.so.13", VIRTUAL_ENV="")
+        del os.environ["VIRTUAL_ENV"]
+        with mock.patch.object(sys, "prefix", folder):
+            self.assertEqual(command_environment()["VIRTUAL_ENV"], folder)
+        with mock.patch.object(sys, "prefix", sys.base_prefix):
+            self.assertNotIn("VIRTUAL_ENV", command_environment())
+
+    def test_nothing_is_said_of_what_was_not_to_be_used(self):
+        self.found("nvidia/cu13/lib/libnvrtc.so.13", AUTOTUNE_NVRTC="/opt/libnvrtc.so.12")
+        self.assertEqual(_nvrtc.with_this_pythons(self.NONE), self.NONE)
+
+    def test_without_a_driver_any_may_be_used(self):
+        folder = self.found("nvidia/cu13/lib/libnvrtc.so.13", driver=None)
+        self.assertEqual(_nvrtc.nvrtc_of_this_python(), f"{folder}/nvidia/cu13/lib/libnvrtc.so.13")
 
 
 class Package(unittest.TestCase):

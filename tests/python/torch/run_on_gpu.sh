@@ -15,6 +15,9 @@ python=${3:-python3}
 mkdir -p "$out"
 out=$(realpath "$out")
 environment=$(mktemp -d)
+# A database, kernels and locks of its own: what the user's home holds changes no test, and no test leaves anything there.
+export XDG_DATA_HOME=$environment/data XDG_CACHE_HOME=$environment/cache XDG_STATE_HOME=$environment/state
+unset AUTOTUNE_DB AUTOTUNE_CACHE_DIR
 start=$(date +%s.%N)
 "$python" -m venv --without-pip "$environment" || exit 1
 made=$(date +%s.%N)

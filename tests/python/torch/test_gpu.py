@@ -94,6 +94,16 @@ class Products(Gpu):
         row = matrix(1, 64).expand(32, 64)
         self.assertTrue(torch.equal(at.mm(row, matrix(64, 16)), at.mm(row.contiguous(), matrix(64, 16))))
 
+    def test_one_element_that_is_repeated(self):
+        one = matrix(1)
+        for a, b in ((one.expand(32, 64), matrix(64, 48)), (matrix(32, 64), one.expand(64, 48)), (one.expand(32, 64), one.expand(64, 48))):
+            self.assertLess(error(at.mm(a, b), a.double() @ b.double()), 6e-3)
+        x, w = matrix(32, 64).requires_grad_(), matrix(48, 64, seed=1).requires_grad_()
+        of_x, of_w = torch.autograd.grad(at.linear(x, w).sum(), (x, w))
+        ones = torch.ones(32, 48, dtype=torch.float64, device=x.device)
+        self.assertLess(error(of_x, ones @ w.double()), 6e-3)
+        self.assertLess(error(of_w, ones.t() @ x.double()), 6e-3)
+
     def test_linear_and_addmm(self):
         x, w, bias = matrix(2, 17, 64), matrix(48, 64, seed=1), matrix(48, seed=2)
         exact = x.double() @ w.double().t() + bias.double()

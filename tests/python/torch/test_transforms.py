@@ -103,6 +103,19 @@ class Views(OnHost):
         self.compare(lambda call, arguments: call(*(each[..., :1].expand(each.shape) for each in arguments)))
         self.compare(lambda call, arguments: call(*(torch.stack([each, -each], -1)[..., 0] for each in arguments)))
 
+    def test_one_element_that_is_repeated(self):
+        """All strides 0, which the C interface would take for dense."""
+        self.compare(lambda call, arguments: call(*(each.flatten()[0].expand(each.shape) for each in arguments)))
+        self.compare(lambda call, arguments: call(*arguments[:-1], arguments[-1].flatten()[0].expand(arguments[-1].shape)))
+        one = torch.tensor(0.5)
+        for rows, inner, cols in ((4, 1, 5), (1, 6, 1), (4, 6, 1), (1, 1, 5), (1, 1, 1)):
+            a, b = one.expand(rows, inner), one.expand(inner, cols)
+            self.close(at.mm(a, b), a @ b)
+            self.close(at.bmm(a.expand(3, rows, inner), b.expand(3, inner, cols)), (a @ b).expand(3, rows, cols))
+        for shape in ((3,), (3, 1), (1, 3), (2, 3, 4)):
+            self.close(at.softmax(one.expand(shape)), torch.softmax(one.expand(shape), -1))
+        self.assertTrue(self.plans)
+
     def test_lazy_copies(self):
         self.compare(lambda call, arguments: call(*(torch._lazy_clone(each) for each in arguments)))
 
@@ -216,6 +229,15 @@ class Gradients(OnHost):
                 first = torch.autograd.grad((call(*given) ** 2).sum(), given, create_graph=True)
                 found.append((first, torch.autograd.grad(sum(each.sin().sum() for each in first), given)))
             torch.testing.assert_close(*found, atol=1e-4, rtol=1e-3)
+
+        self.each_call(check)
+
+    def test_gradients_of_sums(self):
+        """What arrives is one element that is repeated."""
+
+        def check(ours, theirs, arguments):
+            given = [each.requires_grad_() for each in arguments]
+            self.close(*(torch.autograd.grad(call(*given).sum(), given) for call in (ours, theirs)))
 
         self.each_call(check)
 
