@@ -57,13 +57,11 @@ Variables with_home(const std::string& home) {
 class StrangeUser {
   public:
     explicit StrangeUser(const Sandbox& machine) {
+        remove_folder();  // of a run that was killed
         for (const auto& entry : fs::recursive_directory_iterator(machine.folder())) give(entry.path());
         give(machine.folder());
     }
-    ~StrangeUser() {
-        std::error_code ignored;
-        fs::remove_all(folder(), ignored);
-    }
+    ~StrangeUser() { remove_folder(); }
     StrangeUser(const StrangeUser&) = delete;
     StrangeUser& operator=(const StrangeUser&) = delete;
 
@@ -76,6 +74,10 @@ class StrangeUser {
     }
 
   private:
+    void remove_folder() const {
+        std::error_code ignored;
+        fs::remove_all(folder(), ignored);
+    }
     void give(const fs::path& path) const { [[maybe_unused]] const int given = ::lchown(path.c_str(), id_, id_); }
     const uid_t id_ = 200'000 + static_cast<uid_t>(::getpid()) % 100'000;
 };
@@ -101,9 +103,18 @@ TEST(Homes, ThatCannotBeUsedCostNothing) {
     }
 }
 
+// Only the cubin cache goes into this user's folder under /tmp, which all programs of the user share: the database and the lock
+// are the test's own, so that neither another test nor an earlier run changes what is said.
+Variables with_home_for_cubins(const Sandbox& machine, const std::string& home) {
+    Variables variables = with_home(home);
+    variables.emplace_back("XDG_STATE_HOME", machine.folder() / "state");
+    variables.emplace_back("AUTOTUNE_DB", machine.folder() / "a.db");
+    return variables;
+}
+
 TEST(Homes, TheWarningNamesTheCauseAndTheRemedyOnce) {
     const Sandbox machine;
-    const Outcome tuned = run(machine, kTune, with_home("/nonexistent"));
+    const Outcome tuned = run(machine, kTune, with_home_for_cubins(machine, "/nonexistent"));
     ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
     EXPECT_EQ(tuned.err, "warning: HOME (/nonexistent) cannot be used (No such file or directory): /tmp/autotune-" +
                              std::to_string(::geteuid()) +
@@ -116,7 +127,7 @@ TEST(Homes, OfAnotherUserStayThatUsers) {
     const Sandbox machine;
     const std::string home = machine.folder() / "home";
     ASSERT_EQ(::chown(home.c_str(), 65534, 65534), 0);
-    const Outcome tuned = run(machine, plus(kTune, {"--db", machine.folder() / "a.db"}), with_home(home));
+    const Outcome tuned = run(machine, kTune, with_home_for_cubins(machine, home));
     EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
     EXPECT_THAT(tuned.err, HasSubstr("HOME (" + home + ") belongs to another user, whom our files would lock out"));
     EXPECT_TRUE(fs::is_empty(home));
