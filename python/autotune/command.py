@@ -97,7 +97,7 @@ class Command:
         if self._failure is not None:
             raise self._failure
         if code not in allowed:
-            said = [line for line in self._errors if not line.startswith(("trial:", "warning:"))]
+            said = [line for line in self._errors if not line.startswith(("trial:", "warning:", "note:"))]
             message = said[-1] if said else f"autotune ended with exit code {code}"
             raise CommandError(message, code, "\n".join(self._errors))
         return code

@@ -1,12 +1,16 @@
 """tune, sweep and report: the command's processes on the scripted driver."""
 
 import contextlib
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
+from unittest import mock
 
 import autotune
+from autotune.command import command_path
 from autotune.tuning import _flags
 from machine import EXAMPLES, Driver, MachineTest
 
@@ -57,6 +61,22 @@ class Tune(MachineTest):
         with self.assertRaisesRegex(autotune.CommandError, "layout") as caught:
             autotune.tune("hgemm", "64x32x64", layout="xy")
         self.assertEqual(caught.exception.exit_code, 2)
+
+    def test_a_command_that_cannot_start_is_an_error_with_its_remedy(self):
+        cases = (
+            (errno.ENOENT, "No such file or directory; install the package again", 127),
+            (errno.EACCES, "Permission denied; install the package again, on a file system that allows programs", 126),
+            (errno.E2BIG, "Argument list too long; give fewer or shorter arguments", 126),
+            (errno.EAGAIN, "Resource temporarily unavailable; the system allows no more processes: ulimit -u", 126),
+            (errno.ENOMEM, "Cannot allocate memory; the system has no memory left for it", 126),
+            (errno.EIO, "Input/output error", 126),
+        )
+        for code, text, exit_code in cases:
+            failure = OSError(code, os.strerror(code))
+            with mock.patch("subprocess.Popen", side_effect=failure), self.assertRaises(autotune.CommandError) as caught:
+                autotune.tune("hgemm", "64x32x64")
+            self.assertEqual(str(caught.exception), f"cannot start {command_path()}: {text}")
+            self.assertEqual(caught.exception.exit_code, exit_code)
 
     def test_a_shape_is_wanted(self):
         with self.assertRaisesRegex(TypeError, "wants a shape"):
