@@ -2,6 +2,7 @@
 // not the kernels.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernel_templates/catalogue.h"
@@ -20,7 +21,8 @@ using fake::Sandbox;
 // One H200 of fakes, and the product's kernels on it.
 class Card {
   public:
-    CompareResult try_family(const Family& family, const Problem& problem, const std::string& name) {
+    // `pins`: parameters of the config that is tried; none: the default.
+    CompareResult try_family(const Family& family, const Problem& problem, const std::string& name, const Config& pins = {}) {
         const Op& op = catalogue_.op_of(problem);
         const OpTest test = test_named(op.tests(problem), name);
         const Filled filled = fill(problem, test);
@@ -31,10 +33,11 @@ class Card {
         run(jit::render_reference(catalogue_, op, problem, target_), problem, op.reference_plan(problem, test),
             {.tensors = filled.addresses, .scalars = filled.scalars, .expected = expected_at, .bounds = bound_at});
         const SearchSpace space = family.space(problem, device_);
-        const LaunchPlan plan = family.plan(problem, space.default_config, device_);
+        const Config config = pins.empty() ? space.default_config : space.enumerate(pins, 1).at(0);
+        const LaunchPlan plan = family.plan(problem, config, device_);
         gpu::Buffer workspace(driver_, plan.workspace_bytes + 256);
         workspace.fill_bytes(0);
-        run(jit::render(catalogue_, family, problem, space, space.default_config, target_), problem, plan,
+        run(jit::render(catalogue_, family, problem, space, config, target_), problem, plan,
             {.tensors = filled.addresses, .scalars = filled.scalars, .workspace = workspace.address()});
         return compare(problem.tensors[2], filled.addresses[2], expected.address(), bound.address());
     }
@@ -180,6 +183,28 @@ std::uint64_t violations(Card& card, const std::string& shape, const std::string
         if (!family->refuses(problem, card.device())) return card.try_family(*family, problem, test).violations;
     }
     throw std::runtime_error("no family");
+}
+
+// Their second kernel, which adds the parts of K, is defined in a header.
+TEST(FakeKernels, ProductsOfF32ThatDivideKRun) {
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox)) {
+        const std::vector<std::string> calls = sandbox.calls();
+        EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
+                                [](const std::string& call) {
+                                    return call.find(" execute ") != std::string::npos && call.ends_with("_reduce");
+                                }),
+                  2)
+            << "one run of it in each family";
+        return;
+    }
+    Card card;
+    for (const auto& [name, compute] : {std::pair{"gemm/simt_f32", "f32"}, {"gemm/mma_tf32", "tf32"}}) {
+        const Problem problem = gemm(card, "gemm", "64x48x512", {{"dtype", "f32"}, {"compute", compute}});
+        const Family* const family = card.catalogue().find_family(name);
+        ASSERT_NE(family, nullptr);
+        EXPECT_EQ(card.try_family(*family, problem, "exact", Config({{"split_k", 2}})).violations, 0U) << name;
+    }
 }
 
 TEST(FakeKernels, OneWrongElementIsFound) {

@@ -78,6 +78,20 @@ bool follow(const Rule& rule, Program& program, std::string& log) {
     return false;
 }
 
+bool includes(const std::string& source, const std::string& name) {
+    return source.find("#include \"" + name + "\"") != std::string::npos;
+}
+
+// Headers that define kernels, behind the source that includes them: only so the driver finds these kernels.
+std::string with_kernels_of_headers(std::string source, int count, const char* const* texts, const char* const* names) {
+    std::string found;
+    for (int i = 0; i < count; ++i) {
+        const std::string text = texts[i];
+        if (text.find("__global__") != std::string::npos && includes(source, names[i])) found += "\n" + text;
+    }
+    return std::move(source) + found;
+}
+
 nvrtcResult compile(_nvrtcProgram& unit, const std::string& arch) {
     Program program = read_program(unit.source, arch);
     log_call("nvrtcCompileProgram " + (program.symbol.empty() ? unit.name : program.symbol) + " " + arch);
@@ -125,10 +139,12 @@ extern "C" {
     }
 }
 
-[[gnu::visibility("default")]] nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int,
-                                                              const char* const*, const char* const*) {
+[[gnu::visibility("default")]] nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name,
+                                                              int header_count, const char* const* header_texts,
+                                                              const char* const* header_names) {
     const autotune::fake::Inside inside;
-    *program = new _nvrtcProgram{source, name != nullptr ? name : "default_program", "", ""};
+    *program = new _nvrtcProgram{autotune::fake::with_kernels_of_headers(source, header_count, header_texts, header_names),
+                                 name != nullptr ? name : "default_program", "", ""};
     return NVRTC_SUCCESS;
 }
 
