@@ -19,13 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Texts = std::vector<std::pair<std::string, std::string>>;
+using Texts = std::vector<std::pair<std::string, DeviceText>>;
 
 constexpr std::string_view kHarness = "common/harness.cuh";
 constexpr std::string_view kKernelFile = "/kernel.cuh";
 constexpr std::string_view kReferenceFile = "/reference.cuh";
 
-const std::string& text_named(const Texts& texts, std::string_view name) {
+const DeviceText& text_named(const Texts& texts, std::string_view name) {
     const auto found = std::find_if(texts.begin(), texts.end(), [&](const auto& entry) { return entry.first == name; });
     check(found != texts.end(), "no device text is embedded for '" + std::string(name) + "'");
     return found->second;
@@ -67,8 +67,7 @@ bool is_embedded(const std::string& file) {
 // Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
 void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
     for (const std::string& name : device_files_below(directory))
-        if (is_header(name) && !is_embedded(name)) to.push_back({name, template_file(fs::path(directory) / name)});
-    // Identities depend on the order of headers, which is that of their names.
+        if (is_header(name) && !is_embedded(name)) to.push_back({name, DeviceText(template_file(fs::path(directory) / name))});
     std::sort(to.begin(), to.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
@@ -92,27 +91,28 @@ void add_field(Hash& hash, std::string_view field) {
     hash.raw(field);
 }
 
-bool includes(std::string_view text, const std::string& header) {
-    return text.find("#include \"" + header + "\"") != std::string_view::npos;
+bool is_before_by_base_name(const TemplateHeader* a, const TemplateHeader* b) {
+    const std::string_view of_a = base_name(a->name), of_b = base_name(b->name);
+    return of_a != of_b ? of_a < of_b : a->device_text.code_hash() < b->device_text.code_hash();
 }
 
-// Headers that `text` reaches through its #include lines, in the order of `headers`.
-std::vector<const TemplateHeader*> reached_headers(const std::vector<TemplateHeader>& headers, std::string_view text) {
-    std::vector<bool> is_reached(headers.size(), false);
-    std::vector<std::string_view> unread = {text};
+// Headers that `text` reaches through its #include lines, in the order of their base names. One that there is not is no matter
+// here: a rendering says so.
+std::vector<const TemplateHeader*> reached_headers(const std::vector<TemplateHeader>& headers, const DeviceText& text) {
+    std::vector<const TemplateHeader*> reached;
+    std::vector<const DeviceText*> unread = {&text};
     while (!unread.empty()) {
-        const std::string_view current = unread.back();
+        const DeviceText* const current = unread.back();
         unread.pop_back();
-        for (std::size_t i = 0; i < headers.size(); ++i) {
-            if (is_reached[i] || !includes(current, headers[i].name)) continue;
-            is_reached[i] = true;
-            unread.push_back(headers[i].text);
+        for (const std::string& name : current->headers()) {
+            const auto is_named = [&](const TemplateHeader& header) { return header.name == name; };
+            const auto found = std::find_if(headers.begin(), headers.end(), is_named);
+            if (found == headers.end() || std::find(reached.begin(), reached.end(), &*found) != reached.end()) continue;
+            reached.push_back(&*found);
+            unread.push_back(&found->device_text);
         }
     }
-    std::vector<const TemplateHeader*> reached;
-    for (std::size_t i = 0; i < headers.size(); ++i) {
-        if (is_reached[i]) reached.push_back(&headers[i]);
-    }
+    std::sort(reached.begin(), reached.end(), is_before_by_base_name);
     return reached;
 }
 
@@ -146,11 +146,11 @@ Catalogue::Catalogue(const std::string& directory) {
     families_ = registry().families;
     std::sort(families_.begin(), families_.end(), is_before);
     for (const EmbeddedFile& file : registry().files) {
-        const std::string text = text_of(file, directory);
+        DeviceText text(text_of(file, directory));
         if (is_header(file.name)) {
-            headers_.push_back({std::string(file.name), text});
+            headers_.push_back({std::string(file.name), std::move(text)});
         } else {
-            texts_.emplace_back(file.name, text);
+            texts_.emplace_back(file.name, std::move(text));
         }
     }
     if (!directory.empty()) add_headers_of(directory, headers_);
@@ -165,7 +165,7 @@ void Catalogue::add(FamilyDefinition definition) {
     if (find_family(name) != nullptr)
         throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
     defined_.push_back(family);
-    texts_.emplace_back(name + std::string(kKernelFile), family->definition().text);
+    texts_.emplace_back(name + std::string(kKernelFile), DeviceText(family->definition().text));
     families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());
 }
 
@@ -228,28 +228,30 @@ const Op& Catalogue::op_of(const Problem& problem) const {
     return *op;
 }
 
-const std::string& Catalogue::text(const Family& family) const {
+const DeviceText& Catalogue::device_text(const Family& family) const {
     if (&family == &empty_sum_family()) return text_named(texts_, kEmptySumText);
     return text_named(texts_, std::string(family.name()) + std::string(kKernelFile));
 }
 
-const std::string& Catalogue::reference_text(const Op& op) const {
+const DeviceText& Catalogue::device_text_of_reference(const Op& op) const {
     return text_named(texts_, std::string(op.name()) + std::string(kReferenceFile));
 }
 
-const std::string& Catalogue::harness_text() const {
+const DeviceText& Catalogue::device_text_of_harness() const {
     return text_named(texts_, kHarness);
 }
 
 std::string Catalogue::template_identity(const Family& family) const {
+    const DeviceText& text = device_text(family);
     Hash hash;
-    add_field(hash, "autotune template 1");
+    add_field(hash, "autotune template 2");
     add_field(hash, std::to_string(family.space_version()));
-    add_field(hash, text(family));
-    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family)) add_field(hash, defined->definition().canonical());
-    for (const TemplateHeader* header : reached_headers(headers_, text(family))) {
-        add_field(hash, header->name);
-        add_field(hash, header->text);
+    add_field(hash, text.code_hash());
+    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family))
+        add_field(hash, defined->definition().canonical_rules());
+    for (const TemplateHeader* header : reached_headers(headers_, text)) {
+        add_field(hash, base_name(header->name));
+        add_field(hash, header->device_text.code_hash());
     }
     return to_hex(hash.digest()).substr(0, 16);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel_templates/code_of.h"
 #include "src/core/family.h"
 #include "src/core/family_definition.h"
 #include "src/core/op.h"
@@ -17,7 +18,9 @@ namespace autotune {
 // harness.
 struct TemplateHeader {
     std::string name;
-    std::string text;
+    DeviceText device_text;
+
+    const std::string& text() const { return device_text.text(); }
 };
 
 // Every op and family there is, with their device text. A value: copies may differ in what was added to them. Built from the
@@ -51,14 +54,17 @@ class Catalogue {
     DescribedProblem described(const ProblemDescription& description) const;
     const Op& op_of(const Problem& problem) const;
 
-    const std::string& text(const Family& family) const;
-    const std::string& reference_text(const Op& op) const;
+    const DeviceText& device_text(const Family& family) const;
+    const DeviceText& device_text_of_reference(const Op& op) const;
     // Kernels that serve measuring and verifying: fill, poison, compare, canary (common/harness.cuh).
-    const std::string& harness_text() const;
+    const DeviceText& device_text_of_harness() const;
+    const std::string& text(const Family& family) const { return device_text(family).text(); }
+    const std::string& reference_text(const Op& op) const { return device_text_of_reference(op).text(); }
+    const std::string& harness_text() const { return device_text_of_harness().text(); }
     const std::vector<TemplateHeader>& headers() const { return headers_; }
 
-    // Identity of a family's template: hash of its text, every header that its text includes and the space's version. 16 hex
-    // digits.
+    // Identity of a family's template: hash of the code of its text (code_of.h) and of every header that it includes, and of the
+    // space's version. 16 hex digits. Comments, white space and the folders of headers play no part.
     std::string template_identity(const Family& family) const;
 
   private:
@@ -67,7 +73,7 @@ class Catalogue {
     std::vector<const Op*> ops_;
     std::vector<const Family*> families_;                        // in name order
     std::vector<std::shared_ptr<const DefinedFamily>> defined_;  // those among them that were added
-    std::vector<std::pair<std::string, std::string>> texts_;     // by file name
+    std::vector<std::pair<std::string, DeviceText>> texts_;      // by file name
     std::vector<TemplateHeader> headers_;
 };
 

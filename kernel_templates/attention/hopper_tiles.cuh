@@ -2,7 +2,7 @@
 // span of 64 or 32 elements wide. TMA fills what lies beyond a row's or a sequence's end with zeros. And rings of such tiles.
 #pragma once
 
-#include "attention/hopper_parts.cuh"
+#include "attention/attention_wgmma.cuh"
 
 namespace hopper {
 

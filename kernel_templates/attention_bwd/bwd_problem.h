@@ -57,7 +57,7 @@ std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& te
 
 // The facts that every family binds: attention's, and align_do, align_dq, align_dk, align_dv.
 std::vector<Binding> facts(const Problem& problem);
-// The arguments with which every kernel's list begins (attention_bwd/call.cuh).
+// The arguments with which every kernel's list begins (attention_bwd/bwd_call.cuh).
 std::vector<Argument> arguments(const Problem& problem);
 
 }  // namespace autotune::attention_bwd

@@ -1,6 +1,6 @@
 // The judge of every family of attention's gradients, independent of them, in f64: delta of each row; then a block takes four
 // queries and goes over the keys that they see, for dq, or four keys and goes over the queries that see them, for dk and dv.
-#include "attention_bwd/call.cuh"
+#include "attention_bwd/bwd_call.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};

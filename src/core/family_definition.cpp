@@ -125,7 +125,7 @@ bool holds(const Expression& rule, const Expression::Scope& scope) {
 
 }  // namespace
 
-std::string FamilyDefinition::canonical() const {
+std::string FamilyDefinition::canonical_rules() const {
     std::string all;
     // Length first, so that two fields never run into each other.
     const auto field = [&](const std::string& each) { all += std::to_string(each.size()) + ":" + each; };
@@ -144,7 +144,7 @@ std::string FamilyDefinition::canonical() const {
             for (const std::string& dim : *dims) field(dim);
         for (const Argument& argument : step.arguments) number(static_cast<int>(argument.kind)), field(argument.value);
     }
-    field(workspace_bytes), field(workspace_zero_bytes), number(is_deterministic ? 1 : 0), field(text);
+    field(workspace_bytes), field(workspace_zero_bytes), number(is_deterministic ? 1 : 0);
     return all;
 }
 

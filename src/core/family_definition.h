@@ -65,9 +65,9 @@ struct FamilyDefinition {
     std::string predicted_us = {};  // an expression for ranking; "" has no opinion
     std::string text = {};
 
-    // Everything that decides what a config means, as one text: part of the template's identity. Names and sentences for people
-    // play no part.
-    std::string canonical() const;
+    // Everything but `text` that decides what a config means, as one text: part of the template's identity. Names and sentences
+    // for people play no part.
+    std::string canonical_rules() const;
 };
 
 // The family that a definition describes. Immutable.

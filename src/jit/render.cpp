@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "kernel_templates/code_of.h"
 #include "kernel_templates/hash.h"
 #include "src/core/error.h"
 
@@ -106,18 +107,19 @@ std::string included_name(std::string_view line, const std::string& file, std::s
     return std::string(line.substr(1, close - 1));
 }
 
-// The headers that `text` reaches, by name. Nothing else is given to the compiler, so an unrelated header that changes leaves the
+using Headers = std::map<std::string, const TemplateHeader*>;  // by name
+
+// The headers that `text` reaches. Nothing else is given to the compiler, so an unrelated header that changes leaves the
 // identity as it was, and no #include can reach a file of the machine.
-void collect_headers(const Catalogue& catalogue, std::string_view text, const std::string& file,
-                     std::map<std::string, std::string>& reached) {
+void collect_headers(const Catalogue& catalogue, std::string_view text, const std::string& file, Headers& reached) {
     for_each_line(text, [&](std::string_view line, std::size_t number) {
         const std::string name = included_name(line, file, number);
         if (name.empty() || reached.contains(name)) return true;
         const auto& headers = catalogue.headers();
         const auto found = std::find_if(headers.begin(), headers.end(), [&](const auto& header) { return header.name == name; });
         if (found == headers.end()) fail(file, number, "there is no header \"" + name + "\"");
-        reached.emplace(name, found->text);
-        collect_headers(catalogue, found->text, name, reached);
+        reached.emplace(name, &*found);
+        collect_headers(catalogue, found->text(), name, reached);
         return true;
     });
 }
@@ -146,38 +148,54 @@ std::vector<std::string> options_for(const Target& target) {
 
 // What is rendered: a text, its name for messages, what fills it, and what its symbol begins with.
 struct Draft {
-    const std::string& text;
+    const DeviceText& text;
     std::string file;
     std::vector<Binding> bindings;
     std::string prefix;
 };
 
-std::string identity_of(const std::string& source, const Rendered& rendered, const Target& target) {
+// Hashes of code, which are computed once for each text (code_of.h): what fills a text is hashed beside it, not within.
+std::string identity_of(const Draft& draft, const Headers& headers, const std::vector<std::string>& options,
+                        const Target& target) {
     Hash hash;
-    hash.field("autotune instance 1");
-    hash.field(source);
-    for (const auto& [name, text] : rendered.headers) {
+    hash.field("autotune instance 2");
+    hash.field(draft.prefix);
+    hash.field(draft.text.code_hash());
+    for (const Binding& binding : draft.bindings) {
+        hash.field(binding.name);
+        hash.field(binding.spelled());
+    }
+    hash.field("headers");
+    std::vector<std::pair<std::string_view, std::string_view>> by_base_name;
+    for (const auto& [name, header] : headers) by_base_name.emplace_back(base_name(name), header->device_text.code_hash());
+    std::sort(by_base_name.begin(), by_base_name.end());
+    for (const auto& [name, code_hash] : by_base_name) {
         hash.field(name);
-        hash.field(text);
+        hash.field(code_hash);
     }
     hash.field("options");
-    for (const std::string& option : rendered.options) hash.field(option);
+    for (const std::string& option : options) hash.field(option);
     hash.field(target.nvrtc_version);
     hash.field(target.arch);
     return to_hex(hash.digest());
 }
 
-// The symbol carries the identity and stands in the source, so the identity is taken of the text with the bare prefix as symbol.
-Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& target) {
+// Everything but the source and the symbol.
+Rendered begin(const Catalogue& catalogue, const Draft& draft, const Target& target) {
     Rendered rendered;
     rendered.arch = target.arch;
     rendered.options = options_for(target);
-    std::map<std::string, std::string> reached;
-    collect_headers(catalogue, draft.text, draft.file, reached);
-    rendered.headers.assign(reached.begin(), reached.end());
-    rendered.identity = identity_of(fill(draft.text, draft.file, draft.bindings, draft.prefix), rendered, target);
+    Headers reached;
+    collect_headers(catalogue, draft.text.text(), draft.file, reached);
+    for (const auto& [name, header] : reached) rendered.headers.emplace_back(name, header->text());
+    rendered.identity = identity_of(draft, reached, rendered.options, target);
+    return rendered;
+}
+
+Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& target) {
+    Rendered rendered = begin(catalogue, draft, target);
     rendered.symbol = draft.prefix + "_" + rendered.identity.substr(0, 16);
-    rendered.source = fill(draft.text, draft.file, draft.bindings, rendered.symbol);
+    rendered.source = fill(draft.text.text(), draft.file, draft.bindings, rendered.symbol);
     return rendered;
 }
 
@@ -234,7 +252,7 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
     if (const auto reason = space.why_not(config))
         throw Error(ErrorCode::internal,
                     std::string(family.name()) + ": " + config.to_string() + " is not in the space: " + *reason);
-    Draft draft{catalogue.text(family), std::string(family.name()) + "/kernel.cuh", family.facts(problem),
+    Draft draft{catalogue.device_text(family), std::string(family.name()) + "/kernel.cuh", family.facts(problem),
                 identifier(family.name())};
     const Config compiled_in = space.compile_part(config);
     for (const auto& [name, value] : compiled_in.values()) draft.bindings.push_back({name, value});
@@ -243,10 +261,10 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
 
 Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target) {
     const std::string name(op.name());
-    return finish(
-        catalogue,
-        {catalogue.reference_text(op), name + "/reference.cuh", op.reference_facts(problem), identifier(name) + "_reference"},
-        target);
+    return finish(catalogue,
+                  {catalogue.device_text_of_reference(op), name + "/reference.cuh", op.reference_facts(problem),
+                   identifier(name) + "_reference"},
+                  target);
 }
 
 std::vector<std::string> second_entries(const Rendered& rendered) {
@@ -257,17 +275,11 @@ std::vector<std::string> second_entries(const Rendered& rendered) {
 }
 
 Rendered render_harness(const Catalogue& catalogue, const Target& target) {
-    const std::string& text = catalogue.harness_text();
-    const std::string file = "common/harness.cuh";
-    Rendered rendered;
-    rendered.symbol = "autotune";
-    rendered.source = text.find(kEndOfParameters) == std::string::npos ? text : fill(text, file, {}, rendered.symbol);
-    rendered.arch = target.arch;
-    rendered.options = options_for(target);
-    std::map<std::string, std::string> reached;
-    collect_headers(catalogue, text, file, reached);
-    rendered.headers.assign(reached.begin(), reached.end());
-    rendered.identity = identity_of(rendered.source, rendered, target);
+    const Draft draft{catalogue.device_text_of_harness(), "common/harness.cuh", {}, "autotune"};
+    const std::string& text = draft.text.text();
+    Rendered rendered = begin(catalogue, draft, target);
+    rendered.symbol = draft.prefix;
+    rendered.source = text.find(kEndOfParameters) == std::string::npos ? text : fill(text, draft.file, {}, rendered.symbol);
     return rendered;
 }
 

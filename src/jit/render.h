@@ -12,8 +12,9 @@
 
 namespace autotune::jit {
 
-// A template with its values filled in, ready to compile. `identity` = hash(source with all it includes, options, NVRTC version,
-// architecture), 64 hex digits; `symbol` = <op>_<family>_<first 16 of a hash of the same>.
+// A template with its values filled in, ready to compile. `identity` = hash(code of the template and of all it includes, the
+// values, options, NVRTC version, architecture), 64 hex digits: comments, white space and the folders of headers play no part.
+// `symbol` = <op>_<family>_<first 16 of the identity>.
 struct Rendered {
     std::string symbol;
     std::string identity;

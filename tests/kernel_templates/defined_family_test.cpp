@@ -101,11 +101,14 @@ TEST(DefinedFamily, ItsTemplateIdentityIsOfTheWholeDefinition) {
     const std::string same = identity(defined_add());
     EXPECT_EQ(identity(defined_add()), same);
     FamilyDefinition text = defined_add(), grid = defined_add(), rule = defined_add(), fact = defined_add();
-    text.text += "\n";
+    text.text += "constexpr int more = 1;\n";
     grid.steps[0].grid[0] = "sms";
     rule.constraints[0].holds = "threads * unroll <= 512";
     fact.facts[1].value = "0";
     for (const FamilyDefinition& changed : {text, grid, rule, fact}) EXPECT_NE(identity(changed), same);
+    FamilyDefinition comment = defined_add();
+    comment.text += "// words\n\n";
+    EXPECT_EQ(identity(comment), same);
 }
 
 TEST(DefinedFamily, RefusesDefinitionsThatCannotBe) {

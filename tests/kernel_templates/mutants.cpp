@@ -370,15 +370,15 @@ std::vector<Mutant> wgmma_fp8() {
          .find = "by >= by ? below + 1 : below);",
          .replace = "by > by ? below + 1 : below);",
          .config = "math_groups=2 pingpong=1 stages=12 raster=1 group=4", .shape = "512x512x128", .options = with({{"acc", "f32fast"}})},
-        {.name = "last_tile_stays", .file = "gemm/wgmma_fp8/whole_loop.cuh",
+        {.name = "last_tile_stays", .file = "gemm/wgmma_fp8/fp8_whole_loop.cuh",
          .find = "        if (!is_first) {\n",
          .replace = "        if (false) {\n",
          .config = "math_groups=1 block_n=64 stages=12 whole_tiles=1", .shape = "1024x1024x128", .host_shape = "256x512x128", .options = with({{"acc", "f32fast"}, {"c", "bf16"}})},
-        {.name = "tile_leaves_to_the_next_ones_place", .file = "gemm/wgmma_fp8/whole_loop.cuh",
+        {.name = "tile_leaves_to_the_next_ones_place", .file = "gemm/wgmma_fp8/fp8_whole_loop.cuh",
          .find = "store_round(out, before, row0, areas.staging, group, packed, round);\n            });",
          .replace = "store_round(out, tiles.tile(work), row0, areas.staging, group, packed, round);\n            });",
          .config = "math_groups=1 block_n=64 stages=12 whole_tiles=1", .shape = "1024x1024x128", .host_shape = "256x512x128", .options = with({{"acc", "f32fast"}, {"c", "bf16"}})},
-        {.name = "scales_of_the_first_tile", .file = "gemm/wgmma_fp8/whole_loop.cuh",
+        {.name = "scales_of_the_first_tile", .file = "gemm/wgmma_fp8/fp8_whole_loop.cuh",
          .find = "if (round == 0) read_early();",
          .replace = "if (round == 0 && is_first) read_early();",
          .config = "math_groups=1 block_n=64 stages=12 whole_tiles=1", .shape = "1024x1024x128", .host_shape = "256x512x128", .options = with({{"acc", "f32fast"}, {"c", "bf16"}, {"scale", "row"}})},
@@ -1363,7 +1363,7 @@ bool runs_on_host(const Mutant& mutant) {
 
 std::string text_of_template(const Catalogue& catalogue, const std::string& path) {
     for (const TemplateHeader& header : catalogue.headers()) {
-        if (header.name == path) return header.text;
+        if (header.name == path) return header.text();
     }
     const Family* family = catalogue.find_family(path.substr(0, path.rfind('/')));
     check(family != nullptr, "there is no template " + path);

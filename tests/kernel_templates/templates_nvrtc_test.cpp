@@ -12,8 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "kernel_templates/code_of.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "tests/support/cubin_sections.h"
 #include "tests/support/nvrtc_for_tests.h"
 #include "tests/support/pair_cover.h"
 #include "tests/support/spread_configs.h"
@@ -261,6 +263,76 @@ INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
                              }
                              return name;
                          });
+
+// The same with nothing but the code of each text, headers under their base names: what an identity is made from. The symbol
+// stays, so that the two differ in nothing else.
+jit::Rendered code_alone(const jit::Rendered& rendered) {
+    jit::Rendered code = rendered;
+    code.source = code_of(rendered.source);
+    for (auto& [name, text] : code.headers) {
+        name = base_name(name);
+        text = code_of(text);
+    }
+    return code;
+}
+
+void expect_same_machine_code(const gpu::Nvrtc& nvrtc, const jit::Rendered& rendered, const std::string& what) {
+    const jit::CubinCache no_cache("");
+    const jit::CompileResult text = jit::compile(nvrtc, no_cache, rendered);
+    const jit::CompileResult code = jit::compile(nvrtc, no_cache, code_alone(rendered));
+    ASSERT_TRUE(text.compiled && code.compiled) << what << ": " << text.failure << code.failure;
+    EXPECT_EQ(text.compiled->report.registers, code.compiled->report.registers) << what;
+    const auto of_text = test::machine_code(text.compiled->cubin), of_code = test::machine_code(code.compiled->cubin);
+    EXPECT_GE(of_text.size(), 3U) << what;
+    EXPECT_TRUE(of_text == of_code) << what;
+}
+
+// Of each family one kernel for sm_90a, where it has one, else for the first architecture that takes it; of every fourth one
+// more.
+class CodeTest : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(CodeTest, CompilesToTheMachineCodeOfTheText) {
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
+    const Catalogue catalogue = Catalogue::embedded();
+    const Family& family = *catalogue.families().at(GetParam());
+    const std::string_view op = family.name().substr(0, family.name().find('/'));
+    std::size_t compared = 0;
+    const std::size_t wanted = GetParam() % 4 == 0 ? 2 : 1;
+    for (const std::string arch : {"sm_90a", "sm_80", "sm_89", "sm_120"}) {
+        const Device device = reference_device(arch).value();
+        for (const ProblemRequest& request : catalogue.find_op(op)->examples()) {
+            const Problem problem = catalogue.problem(request);
+            if (compared == wanted || family.refuses(problem, device)) continue;
+            const SearchSpace space = family.space(problem, device);
+            const jit::Rendered rendered =
+                jit::render(catalogue, family, problem, space, space.default_config, {arch, nvrtc->version()});
+            expect_same_machine_code(*nvrtc, rendered, problem.key() + " " + arch);
+            ++compared;
+            break;
+        }
+    }
+    EXPECT_GE(compared, 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CodeTest, ::testing::Range(std::size_t{0}, Catalogue::embedded().families().size()));
+
+TEST(CodeOfSharedTexts, CompilesToTheMachineCodeOfTheText) {
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
+    const Catalogue catalogue = Catalogue::embedded();
+    const jit::Target target = {"sm_90a", nvrtc->version()};
+    expect_same_machine_code(*nvrtc, jit::render_harness(catalogue, target), "harness");
+    const Problem any = catalogue.problem({"hgemm", "64x64x64", {}});
+    expect_same_machine_code(*nvrtc, jit::render(catalogue, *catalogue.find_family("common/empty_sum"), any, {}, {}, target),
+                             "empty_sum");
+    for (const Op* op : catalogue.ops()) {
+        const Problem problem = catalogue.problem(op->examples().front());
+        expect_same_machine_code(*nvrtc, jit::render_reference(catalogue, *op, problem, target), std::string(op->name()));
+    }
+}
 
 class SharedTextTest : public ::testing::TestWithParam<std::string> {};
 

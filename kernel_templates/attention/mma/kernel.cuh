@@ -27,7 +27,7 @@ constexpr bool lazy_rescale = ${lazy_rescale};  // sums keep an old peak until i
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/block_order.cuh"
+#include "attention/attention_order.cuh"
 
 namespace {
 

@@ -30,7 +30,7 @@ constexpr bool rows_inside = ${rows_inside};  // the inner loop of an outer prod
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/block_order.cuh"
+#include "attention/attention_order.cuh"
 #include "attention/simt_parts.cuh"
 
 namespace {

@@ -665,7 +665,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
 
 }  // namespace
 
-#include "gemm/wgmma_fp8/whole_loop.cuh"
+#include "gemm/wgmma_fp8/fp8_whole_loop.cuh"
 
 extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     AUTOTUNE_KERNEL(

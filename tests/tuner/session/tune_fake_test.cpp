@@ -255,15 +255,69 @@ TEST(TuneOnFake, WinnersOfNearShapesAndOfOtherDevicesAreTriedFirst) {
     EXPECT_EQ(result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"}))).at("winner").at("config"), first.at("config"));
 }
 
+// A copy of the product's templates.
+std::filesystem::path copied_templates(const Sandbox& sandbox) {
+    const std::filesystem::path templates = sandbox.folder() / "templates";
+    std::filesystem::copy(std::filesystem::path(AUTOTUNE_TEST_DATA) / "../../kernel_templates", templates,
+                          std::filesystem::copy_options::recursive);
+    return templates;
+}
+
+// Every line of the device texts below a folder with another comment at its end, where one may stand.
+void reword_comments(const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+        if (entry.path().extension() != ".cuh") continue;
+        std::ifstream file(entry.path());
+        std::string text, line;
+        while (std::getline(file, line)) {
+            const std::size_t comment = line.find("//");
+            const bool is_words = line.find('"') == std::string::npos && line != "// ---- end of parameters ----";
+            if (comment != std::string::npos && is_words && !line.ends_with('\\')) line.resize(comment);
+            if (!line.ends_with('\\') && line != "// ---- end of parameters ----") line += "  // other words";
+            text += line + (line.ends_with('\\') ? "\n" : "\n\n");
+        }
+        file.close();
+        std::ofstream(entry.path()) << text;
+    }
+}
+
+TEST(TuneOnFake, RewordedCommentsKeepRowsAndCubinsAndAChangedConstantDoesNot) {
+    Sandbox sandbox;
+    const std::filesystem::path templates = copied_templates(sandbox);
+    const test::Words folder = {"--templates", templates.string()};
+    const test::Words tune = with_words(kTune, folder);
+    const test::Words compile = with_words(
+        with_pins({"compile", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--count", "1"}), folder);
+    const test::Words explain = with_words({"explain", "--op", "hgemm", "--shape", "256x256x256"}, folder);
+    const Json first = result_of(sandbox.autotune(tune));
+    EXPECT_TRUE(first.at("tuned"));
+    EXPECT_EQ(sandbox.autotune(compile).exit_code, 0);
+
+    reword_comments(templates);
+    sandbox.clear_calls();
+    const Json reworded = result_of(sandbox.autotune(tune));
+    EXPECT_FALSE(reworded.at("tuned"));
+    EXPECT_EQ(reworded.at("origin"), "exact");
+    EXPECT_EQ(reworded.at("winner").at("template_identity"), first.at("winner").at("template_identity"));
+    EXPECT_EQ(sandbox.autotune(compile).exit_code, 0);
+    EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+    EXPECT_THAT(sandbox.autotune(explain).out, testing::Not(testing::HasSubstr("another version")));
+
+    std::ofstream(templates / "gemm/simt/kernel.cuh", std::ios::app) << "constexpr int one_more = 1;\n";
+    const Outcome why = sandbox.autotune(explain);
+    EXPECT_THAT(why.out + why.err, testing::HasSubstr("it was tuned with another version of gemm/simt"));
+    EXPECT_EQ(sandbox.autotune(compile).exit_code, 0);
+    EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+    EXPECT_TRUE(result_of(sandbox.autotune(tune)).at("tuned"));
+}
+
 // Winners outlive a change of their template as the first thing to try: nothing serves them, but nothing is a better guess
 // either.
 TEST(TuneOnFake, AWinnerOfAnotherTextOfItsTemplateIsTriedFirst) {
     Sandbox sandbox;
-    const std::filesystem::path templates = sandbox.folder() / "templates";
-    std::filesystem::copy(std::filesystem::path(AUTOTUNE_TEST_DATA) / "../../kernel_templates", templates,
-                          std::filesystem::copy_options::recursive);
+    const std::filesystem::path templates = copied_templates(sandbox);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(templates)) {
-        if (entry.path().filename() == "kernel.cuh") std::ofstream(entry.path(), std::ios::app) << "// another text\n";
+        if (entry.path().filename() == "kernel.cuh") std::ofstream(entry.path(), std::ios::app) << "namespace another_text {}\n";
     }
     const Json first = result_of(sandbox.autotune(with_words(kTune, {"--templates", templates.string()}))).at("winner");
     const Json again = result_of(sandbox.autotune(with_words(kTune, {"--trials", "1"})));
