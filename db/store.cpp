@@ -189,7 +189,7 @@ void Store::put_all(std::span<const Winner> winners) {
         rows.push_back(tidied(winner));
         if (auto why = why_invalid(rows.back())) {
             throw database_error(path(), "cannot take a winner (" + *why + ")",
-                                 "this is a bug of whoever made it, nothing was stored");
+                                 "internal error: invalid row, nothing was stored");
         }
     }
     impl_->write([&rows](Connection& connection) {
@@ -260,8 +260,7 @@ void Store::record(const Problem& problem, const DeviceIdentity& device, const S
     impl_->use();
     PendingTrial next{.subject = subject_of(problem, device), .trial = trial, .date = utc_now()};
     if (auto why = why_invalid(next.subject, trial)) {
-        throw database_error(path(), "cannot take a trial (" + *why + ")",
-                             "this is a bug of whoever made it, nothing was stored");
+        throw database_error(path(), "cannot take a trial (" + *why + ")", "internal error: invalid row, nothing was stored");
     }
     impl_->trials.add(std::move(next));
 }

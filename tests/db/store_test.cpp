@@ -20,6 +20,20 @@ TEST(Store, TreatsQuotesInAClassAsData) {
     EXPECT_EQ(store.verify_integrity(), "");
 }
 
+TEST(Store, SaysWhatIsWrongWithARowThatItDoesNotTake) {
+    Store store = memory_store();
+    Winner bad = sample_winner();
+    bad.extents[0].value = -1;
+    EXPECT_EQ(database_error_of([&] { store.put(bad); }),
+              "database :memory: cannot take a winner (extent m is -1, outside 0 to 2^40); internal error: invalid row, nothing "
+              "was stored");
+    StoredTrial trial = sample_trial(1);
+    trial.template_identity = "";
+    EXPECT_EQ(database_error_of([&] { store.record(sample_problem(), sample_device(), trial); }),
+              "database :memory: cannot take a trial (the template's identity is missing or too long); internal error: invalid "
+              "row, nothing was stored");
+}
+
 TEST(Store, CommitsBufferedTrialsWhenItCloses) {
     const TempFolder folder;
     {

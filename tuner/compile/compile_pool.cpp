@@ -331,7 +331,7 @@ void CompilePool::bury(Slot& slot, const std::string& reason, End end) {
     slot.process->reap(std::chrono::seconds(2));
     const bool used_its_time = slot.process->cpu_seconds() - slot.cpu_before_s >= options_.workers.compile_cpu_s;
     if (!slot.ready && ++deaths_in_a_row_ > kMaxDeathsInARow) {
-        throw Error(ErrorCode::system, "compile workers end before they have begun: " + reason);
+        throw Error(ErrorCode::system, "compile workers exit during start-up: " + reason);
     }
     const std::string identity = std::exchange(slot.identity, "");
     // Closing the books before the callback: it may submit, and that may look at the slots.

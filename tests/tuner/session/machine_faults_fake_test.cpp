@@ -107,6 +107,22 @@ TEST(Faults, F6ACompilerThatNeverEndsCostsOneCandidate) {
     }
 }
 
+// A binary that the machine cannot run, or that is no autotune.
+TEST(Faults, F6CompileWorkersThatExitDuringStartUpEndTheCommand) {
+    const Catalogue catalogue = Catalogue::embedded();
+    tuner::TuneServices services{catalogue, nullptr, *reference_device("sm_90a"), "", {}, {}, nullptr, nullptr};
+    services.workers.binary = "/bin/false";
+    tuner::CompileOptions options;
+    options.choice.families = {"gemm/simt"};
+    try {
+        tuner::compile_ranked(catalogue.problem({"hgemm", "256x256x256", {}}), options, services);
+        ADD_FAILURE() << "workers of /bin/false compiled";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::system);
+        EXPECT_STREQ(error.what(), "compile workers exit during start-up: the compiler process exited with 1");
+    }
+}
+
 // ---- F7: a full disk ----
 
 TEST(Faults, F7AFullDiskIsExit5AndLosesNothing) {
