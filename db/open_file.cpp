@@ -2,6 +2,7 @@
 
 #include "db/failure.h"
 #include "db/files.h"
+#include "db/former_rows.h"
 #include "db/schema.h"
 
 namespace autotune::db {
@@ -76,7 +77,31 @@ void OpenFile::open_handle() {
         log_.add({WarningKind::migrated, "database " + options_.path + " was migrated to schema " +
                                              std::to_string(schema_version()) + "; what it was before is in " + backup});
     }
+    if (!read_only_) bring_rows_up_to_date(*opened);
     connection_ = std::move(opened);
+}
+
+// Rows are read as today's all the same, so a file that is locked or full waits for its next opening.
+void OpenFile::bring_rows_up_to_date(Connection& connection) {
+    std::string backup;
+    try {
+        if (!has_former_rows(connection, options_.former)) return;
+        backup = back_up(connection, options_.path + ".templates.backup");
+        Transaction transaction(connection);
+        const UpdatedRows updated = update_former_rows(connection, options_.former);
+        transaction.commit();
+        std::string text = "database " + options_.path + " has " + std::to_string(updated.winners) + " winners and " +
+                           std::to_string(updated.trials) +
+                           " trials of an earlier version, whose kernels are the same today; they are kept under today's names";
+        if (updated.superseded > 0)
+            text += ", but for " + std::to_string(updated.superseded) + " winners that were tuned again since";
+        log_.add({WarningKind::migrated, text + "; what the file was before is in " + backup});
+    } catch (const DatabaseError& error) {
+        if (!backup.empty()) remove_file(backup);
+        log_.add({WarningKind::migrated, "database " + options_.path +
+                                             " has rows of an earlier version. They are used, but could not be rewritten: " +
+                                             error.what() + ". The next command tries again"});
+    }
 }
 
 // SQLite's readers see the journal of a killed writer and may not use it: it takes a connection that may write. False where this

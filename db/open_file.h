@@ -44,6 +44,7 @@ class OpenFile {
     void open_or_fall_back();
     bool stands_in_for_missing() const;
     bool roll_back_unfinished();
+    void bring_rows_up_to_date(Connection& connection);
 
     OpenOptions options_;
     WarningLog& log_;

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "db/former_rows.h"
 #include "db/record_reader.h"
 #include "db/record_writer.h"
 #include "db/validate.h"
@@ -110,7 +111,8 @@ std::string portfolio_path(const std::string& shipped_folder) {
     return shipped_folder + "/portfolio/portfolios.jsonl";
 }
 
-std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn) {
+std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn,
+                                       const FormerTemplates& former) {
     std::vector<Portfolio> portfolios;
     const FileContent content = read_regular_file(path, kMaxPortfolioBytes);
     if (!content.is_read) {
@@ -126,6 +128,7 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
         if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
         try {
             portfolios.push_back(parse_portfolio(line));
+            bring_up_to_date(portfolios.back(), former);
         } catch (const BadRecord& error) {
             warn(path + ":" + std::to_string(number) + ": " + error.what());
         }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/core/former_templates.h"
 #include "src/core/trial.h"
 
 namespace autotune::db {
@@ -27,8 +28,9 @@ struct Portfolio {
 };
 
 // Those of a file of JSON lines; none if there is no such file. A file that cannot be read and a line that is not valid are
-// passed over and told to `warn`, the line with its number.
-std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn);
+// passed over and told to `warn`, the line with its number. What earlier versions chose counts as today's where `former` says so.
+std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn,
+                                       const FormerTemplates& former = {});
 // Where a folder of shipped winners has them.
 std::string portfolio_path(const std::string& shipped_folder);
 std::string to_json_line(const Portfolio& portfolio);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "db/former_rows.h"
 #include "db/json_line.h"
 #include "db/matching.h"
 #include "src/core/device_key.h"
@@ -202,6 +203,7 @@ const Winner* Shipped::parsed(Line& line) {
         try {
             line.winner = from_json_line(line.text);
             line.winner.shipped = true;
+            bring_up_to_date(line.winner, former_);
             line.state = Line::State::good;
         } catch (const Error& error) {
             log_.add({WarningKind::invalid_shipped,

@@ -17,7 +17,8 @@ namespace autotune::db {
 class Shipped {
   public:
     // Keeps a reference to the log.
-    Shipped(std::vector<std::string> paths, WarningLog& log) : paths_(std::move(paths)), log_(log) {}
+    Shipped(std::vector<std::string> paths, FormerTemplates former, WarningLog& log)
+        : paths_(std::move(paths)), former_(std::move(former)), log_(log) {}
 
     std::vector<Winner> find(const Subject& subject);
     // Of the same class and device with other extents, or of its cards' like with any: the `count` nearest by log_distance(),
@@ -50,6 +51,7 @@ class Shipped {
     static bool may_match(const Line& line, const Filter& filter);
 
     std::vector<std::string> paths_;
+    FormerTemplates former_;
     WarningLog& log_;
     bool loaded_ = false;
     std::vector<std::unique_ptr<std::string>> files_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "db/failure.h"
+#include "db/former_rows.h"
 #include "db/integrity.h"
 #include "db/listing.h"
 #include "db/matching.h"
@@ -30,13 +31,18 @@ struct RowUser {
 }  // namespace
 
 struct Store::Impl {
+    FormerTemplates former;
     WarningLog log;
     OpenFile file;
     Shipped shipped;
     TrialQueue trials;
 
     explicit Impl(const OpenOptions& options)
-        : log(options.on_warning), file(options, log), shipped(options.shipped, log), trials(file, log) {}
+        : former(options.former),
+          log(options.on_warning),
+          file(options, log),
+          shipped(options.shipped, options.former, log),
+          trials(file, log) {}
     ~Impl() { leave(); }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
@@ -134,7 +140,10 @@ struct Store::Impl {
 
     std::optional<Winner> load(Connection& source, std::int64_t id, const RowUser& user = {}) {
         auto row = read_winner(source, id, user.detail);
-        if (row && !row->wrong) return std::move(row->winner);
+        if (row && !row->wrong) {
+            bring_up_to_date(row->winner, former);
+            return std::move(row->winner);
+        }
         const bool is_gone = !row && !has_winner(source, id);  // deleted by another process in the meantime
         if (is_gone) return std::nullopt;
         const std::string wrong = row ? *row->wrong : "the class, device or template that it names is not there";
@@ -278,6 +287,7 @@ std::vector<StoredTrial> Store::trials(const Problem& problem, const DeviceIdent
         skipped = 0;
         return read_trials(source, subject_of(problem, device), skipped);
     });
+    for (StoredTrial& trial : found) bring_up_to_date(trial, impl_->former);
     if (skipped > 0) {
         impl_->log.add({WarningKind::invalid_row, "database " + path() + " holds " + std::to_string(skipped) +
                                                       " trials that are not valid; they are not used"});

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 
+#include "db/former_rows.h"
 #include "db/trials.h"
 #include "db/validate.h"
 #include "src/core/evidence_check.h"
@@ -66,6 +67,7 @@ RowVerdict Taker::verdict_on(const Winner& winner) const {
 }
 
 void Taker::offer(Winner winner, const std::string& where) {
+    bring_up_to_date(winner, options_.former);
     const RowVerdict verdict = verdict_on(winner);
     if (verdict.refusal) return refuse(where, verdict);
     if (!verdict.why.empty()) winner.doubt = cleaned(verdict.why);

@@ -31,6 +31,7 @@ struct RowVerdict {
 using RowCheck = std::function<RowVerdict(const Winner&)>;
 
 struct TakeOptions {
+    FormerTemplates former{};         // rows of earlier versions that count as today's, and are taken as such
     RowCheck check{};                 // empty: takes every valid row
     bool dry_run = false;             // counts, and writes nothing
     std::function<bool()> stopped{};  // asked before each row, and from another thread while merge() checks

@@ -10,6 +10,7 @@
 
 #include "db/database_error.h"
 #include "db/warning.h"
+#include "src/core/former_templates.h"
 #include "src/core/winner.h"
 
 namespace autotune::db {
@@ -70,6 +71,9 @@ struct OpenOptions {
     bool or_read_only = false;
     // With read_only: a file that is not there yet counts as empty, with a warning.
     bool missing_is_empty = false;
+    // Rows of earlier versions that count as today's. They are rewritten once, after a backup, where the file is opened for
+    // writing; elsewhere, and in the shipped layer, they are read as if they were.
+    FormerTemplates former{};
     // Hears each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
     std::function<void(const Warning&)> on_warning{};
 };

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "kernel_templates/former_templates.h"
 #include "kernel_templates/refusals.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
@@ -18,13 +19,14 @@ namespace {
 constexpr int kBusyTimeoutMs = 30;
 constexpr std::size_t kMissesPerWrite = 128;  // a write takes milliseconds: fewer than one plan in a hundred waits for one
 
-db::OpenOptions open_options(const Settings& settings, const std::string& path) {
+db::OpenOptions open_options(const Settings& settings, const Catalogue& catalogue, const std::string& path) {
     db::OpenOptions options;
     options.path = path;
     options.read_only = path != ":memory:";
     options.create = path == ":memory:";
     options.busy_timeout_ms = kBusyTimeoutMs;
     if (!settings.shipped.empty()) options.shipped = {settings.shipped};
+    options.former = former_templates(catalogue);
     return options;
 }
 
@@ -108,7 +110,7 @@ db::WinnerStore* Winners::store(LateWarnings& warnings) {
     if (store_ && (store_has_database_ || !exists)) return store_.get();
     if (exists) {
         try {
-            store_ = db::open_store(open_options(settings_, settings_.database));
+            store_ = db::open_store(open_options(settings_, catalogue_, settings_.database));
             store_has_database_ = true;
             return store_.get();
         } catch (const Error& error) {
@@ -117,7 +119,7 @@ db::WinnerStore* Winners::store(LateWarnings& warnings) {
     }
     if (store_) return store_.get();
     try {
-        store_ = db::open_store(open_options(settings_, ":memory:"));
+        store_ = db::open_store(open_options(settings_, catalogue_, ":memory:"));
         return store_.get();
     } catch (const Error& error) {
         warnings.add("shipped", std::string(error.what()) + "; shipped winners are not used");
@@ -219,10 +221,11 @@ Winners::Calls Winners::note_miss(const Problem& problem, const DeviceIdentity& 
 }
 
 void Winners::write(const std::vector<db::Miss>& misses) const {
-    db::OpenOptions options = open_options(settings_, settings_.database);
+    db::OpenOptions options = open_options(settings_, catalogue_, settings_.database);
     options.read_only = false;
     options.create = true;
     options.shipped.clear();
+    options.former = {};  // the command rewrites rows of earlier versions, not a program that notes a miss
     const std::unique_ptr<db::WinnerStore> writable = db::open_store(options);
     writable->record_misses(misses);
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "kernel_templates/former_templates.h"
 #include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
 #include "kernel_templates/refusals.h"
@@ -155,8 +156,9 @@ std::vector<ResolvedCandidate> Winners::read_near(const Problem& problem, const 
 const std::vector<db::Portfolio>& Winners::read_portfolios(LateWarnings& warnings) {
     if (!read_portfolios_) {
         const auto warn = [&](const std::string& text) { warnings.add(text, text); };
-        read_portfolios_ = settings_.shipped.empty() ? std::vector<db::Portfolio>{}
-                                                     : db::read_portfolios(db::portfolio_path(settings_.shipped), warn);
+        read_portfolios_ = settings_.shipped.empty()
+                               ? std::vector<db::Portfolio>{}
+                               : db::read_portfolios(db::portfolio_path(settings_.shipped), warn, former_templates(catalogue_));
     }
     return *read_portfolios_;
 }

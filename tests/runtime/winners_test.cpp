@@ -16,9 +16,11 @@
 #include <set>
 
 #include "db/json_line.h"
+#include "db/schema.h"
 #include "db/store.h"
 #include "kernel_templates/legality.h"
 #include "kernel_templates/offers.h"
+#include "src/core/read_file.h"
 #include "src/runtime/status.h"
 #include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"
@@ -72,6 +74,22 @@ TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_EXACT);
     EXPECT_EQ(found.candidate, winner.candidate);
     EXPECT_EQ(found.nvrtc, "13.0");
+}
+
+// What the version before identities of code stored, opened for reading as the library does: the file stays as it is.
+TEST_F(WinnersTest, OfAnEarlierVersionAreExactAndStayAsTheyAre) {
+    {
+        db::Connection connection({.path = settings_.database});
+        db::migrate(connection, db::schema_version());
+        connection.run(read_regular_file(AUTOTUNE_TEST_DATA "/db/former_rows.sql", 1 << 20).text.c_str());
+    }
+    device_.identity.bus_bits = 6144;  // of the scripted driver's card
+    const std::string before = read_regular_file(settings_.database, 1 << 20).text;
+    const ResolvedCandidate found = first(problem());
+    EXPECT_EQ(found.origin, AUTOTUNE_ORIGIN_EXACT);
+    EXPECT_EQ(found.candidate.family, "gemm/wgmma_nonpersistent");
+    EXPECT_TRUE(listener_.warnings.empty()) << listener_.warnings.front();
+    EXPECT_TRUE(read_regular_file(settings_.database, 1 << 20).text == before);
 }
 
 // A tuner that was killed left its transaction half-way in the file.

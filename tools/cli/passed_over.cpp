@@ -8,6 +8,7 @@
 #include <set>
 
 #include "db/portfolio.h"
+#include "kernel_templates/former_templates.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/device_key.h"
 #include "src/core/error.h"
@@ -91,10 +92,11 @@ std::string winners_of_other_cards_text(const db::WinnerStore& store, const Devi
 
 std::string portfolios_passed_over_text(Session& session) {
     TemplateIdentities identities(session.catalogue());
+    const FormerTemplates former = former_templates(session.catalogue());
     std::map<std::string, std::uint64_t> counts;
     for (const std::string& folder : session.shipped()) {
         const auto warn = [&](const std::string& text) { session.warn(text); };
-        for (const db::Portfolio& each : db::read_portfolios(db::portfolio_path(folder), warn)) {
+        for (const db::Portfolio& each : db::read_portfolios(db::portfolio_path(folder), warn, former)) {
             for (const Candidate& candidate : each.candidates) {
                 const auto made_with = each.templates.find(candidate.family);
                 const std::string identity = made_with == each.templates.end() ? "" : made_with->second;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kernel_templates/former_templates.h"
 #include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "tools/cli/input/requests.h"
@@ -117,7 +118,8 @@ std::string shape_of(const db::Winner& winner) {
 
 db::TakeOptions take_options(Session& session) {
     const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
-    return {.check = [identities](const db::Winner& winner) -> db::RowVerdict {
+    return {.former = former_templates(session.catalogue()),
+            .check = [identities](const db::Winner& winner) -> db::RowVerdict {
                 const RowJudgement judged = judge(*identities, winner);
                 if (judged.verdict == RowJudgement::Verdict::unusable) return {db::Refusal::unusable, judged.why};
                 if (judged.verdict == RowJudgement::Verdict::impossible)

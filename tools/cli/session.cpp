@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "kernel_templates/former_templates.h"
 #include "src/core/error.h"
 #include "tools/cli/output/messages.h"
 
@@ -108,6 +109,7 @@ std::vector<std::string> Session::shipped() const {
 db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool expects_missing) {
     options.path = std::move(path);
     options.shipped = shipped();
+    options.former = former_templates(catalogue());
     options.on_warning = [this, expects_missing](const db::Warning& warning) {
         if (!expects_missing || warning.kind != db::WarningKind::missing) warn(warning.text);
     };
