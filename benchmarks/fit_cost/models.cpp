@@ -45,21 +45,26 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
     const gemm::Gemm g(problem);
     switch (family) {
         case 0:
-            return [g, s = wgmma::Shape(config, g)](const Device& device) { return wgmma::predict(g, s, device); };
+            return [g, s = wgmma::ResolvedConfig(config, g)](const Device& device) { return wgmma::predict(g, s, device); };
         case 1:
-            return [g, s = wgmma_nonpersistent::Shape(config, g)](const Device& device) {
+            return [g, s = wgmma_nonpersistent::ResolvedConfig(config, g)](const Device& device) {
                 return wgmma_nonpersistent::predict(g, s, device);
             };
         case 2:
-            return [x = gemv::Streams(g), s = gemv::Shape(config)](const Device& device) { return gemv::predict(x, s, device); };
+            return [x = gemv::Streams(g), s = resolve<gemv::ResolvedConfig>(config)](const Device& device) {
+                return gemv::predict(x, s, device);
+            };
         case 3:
-            return [g, s = mma::shape_of(config)](const Device& device) { return mma::predict_us(g, s, device); };
+            return [g, s = resolve<mma::ResolvedConfig>(config)](const Device& device) { return mma::predict_us(g, s, device); };
         case 4:
-            return [g, s = wmma::shape_of(config)](const Device& device) { return wmma::predict_us(g, s, device); };
+            return
+                [g, s = resolve<wmma::ResolvedConfig>(config)](const Device& device) { return wmma::predict_us(g, s, device); };
         case 5:
-            return [x = dot::Streams(g), s = dot::Shape(config)](const Device& device) { return dot::predict(x, s, device); };
+            return [x = dot::Streams(g), s = resolve<dot::ResolvedConfig>(config)](const Device& device) {
+                return dot::predict(x, s, device);
+            };
         default:
-            return [x = gemm::Streams(g), s = dot_windows::Shape(config)](const Device& device) {
+            return [x = gemm::Streams(g), s = resolve<dot_windows::ResolvedConfig>(config)](const Device& device) {
                 return dot_windows::predict(x, s, device);
             };
     }

@@ -42,10 +42,6 @@ std::vector<Argument> arguments(const Problem& problem) {
     return {TensorArg{kA}, TensorArg{kB}, TensorArg{kC}, I64Arg{View(problem).n}};
 }
 
-Parameter pdl_parameter() {
-    return {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"};
-}
-
 Constraint pdl_constraint(const Device& device) {
     return {"programmatic dependent launch before sm_90", {"pdl"}, [can = device.identity.cc() >= 90](const Config& c) {
                 return can || c["pdl"] == 0;

@@ -62,7 +62,8 @@ struct Traffic {
     double l1_share = 1;               // of the bytes that an SM moves at best, what these accesses let it move
 };
 // Programmatic dependent launch, which every add family can be launched with: the parameter, and where it exists.
-Parameter pdl_parameter();
+#define ADD_PDL_PARAMETER(ROW) \
+    ROW(pdl, 0, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
 Constraint pdl_constraint(const Device& device);
 
 // For ranking only.

@@ -13,28 +13,28 @@ constexpr double kHopeless = 1.5;
 
 // Finds a default in two stages, as a list of every tile, cluster and division of K would be too long to predict: offers of a
 // family's own, then small changes of the best of them for as long as one shortens the predicted time.
-template <class Shape>
+template <class ResolvedConfig>
 class Descent {
   public:
-    using Offer = std::function<void(const Shape&)>;
+    using Offer = std::function<void(const ResolvedConfig&)>;
     struct Family {
-        std::function<double(const Shape&)> predict;                     // microseconds
-        std::function<Config(const Shape&)> config_of;                   // asked of a shape that could be chosen
-        std::function<void(const Shape&, const Offer&)> for_neighbours;  // legal or not
+        std::function<double(const ResolvedConfig&)> predict;                     // microseconds
+        std::function<Config(const ResolvedConfig&)> config_of;                   // asked of a shape that could be chosen
+        std::function<void(const ResolvedConfig&, const Offer&)> for_neighbours;  // legal or not
     };
 
     // REQUIRES: `space` and `family` outlive this.
     Descent(const SearchSpace& space, const Family& family) : choice_(space), family_(family) {}
 
-    void offer(const Shape& shape) {
+    void offer(const ResolvedConfig& shape) {
         const double us = family_.predict(shape);
         if (choice_.wants(us) && choice_.offer(family_.config_of(shape), us)) best_ = shape;
     }
     void descend() {
         for (double before = 0; best_ && choice_.predicted_us() != before;) {
             before = choice_.predicted_us();
-            const Shape from = *best_;  // what is offered may take its place
-            family_.for_neighbours(from, [this](const Shape& shape) { offer(shape); });
+            const ResolvedConfig from = *best_;  // what is offered may take its place
+            family_.for_neighbours(from, [this](const ResolvedConfig& shape) { offer(shape); });
         }
     }
     const DefaultChoice& choice() const { return choice_; }
@@ -42,17 +42,17 @@ class Descent {
   private:
     DefaultChoice choice_;
     const Family& family_;
-    std::optional<Shape> best_;
+    std::optional<ResolvedConfig> best_;
 };
 
 // Where the best of several walks ends; `offer_start(i, descent)` makes the offers from whose best the i-th goes. REQUIRES: the
 // space is not empty.
-template <class Shape, class OfferStart>
-Config best_of_descents(const SearchSpace& space, const typename Descent<Shape>::Family& family, int starts,
+template <class ResolvedConfig, class OfferStart>
+Config best_of_descents(const SearchSpace& space, const typename Descent<ResolvedConfig>::Family& family, int starts,
                         const OfferStart& offer_start) {
     std::optional<DefaultChoice> best;
     for (int i = 0; i < starts; ++i) {
-        Descent<Shape> descent(space, family);
+        Descent<ResolvedConfig> descent(space, family);
         offer_start(i, descent);
         if (best && descent.choice().predicted_us() > kHopeless * best->predicted_us()) continue;
         descent.descend();

@@ -42,8 +42,8 @@ struct SplitLaunch {
 };
 LaunchPlan split_plan(const Problem& problem, const SplitLaunch& launch);
 
-template <class Shape>
-LaunchPlan split_plan(const Problem& problem, const Shape& s, std::int64_t smem_bytes) {
+template <class ResolvedConfig>
+LaunchPlan split_plan(const Problem& problem, const ResolvedConfig& s, std::int64_t smem_bytes) {
     const Gemm g(problem);
     return split_plan(problem, SplitLaunch{tiles(g, s) * s.split_k, s.threads(), smem_bytes, s.raster, order_of(s).group(g),
                                            s.split_k, k_per_split(g, s)});

@@ -92,29 +92,6 @@ std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, 
 // and 17 are assumed.
 std::int64_t sms_of_clusters(const Device& device, std::int64_t size);
 
-// Reads parameters of a config one after another. A search begins behind the parameter that was read before, so that reading in
-// about the declared order compares each name once; rules are asked a million times.
-class ConfigReader {
-  public:
-    explicit ConfigReader(const Config& config) : values_(config.values()) {}
-    std::optional<std::int64_t> find(std::string_view name) {
-        const std::optional<std::size_t> at = position_of(name);
-        return at ? std::optional(values_[*at].second) : std::nullopt;
-    }
-    // In the config's values().
-    std::optional<std::size_t> position_of(std::string_view name) {
-        for (std::size_t looked_at = 0; looked_at < values_.size(); ++looked_at, ++next_) {
-            if (next_ >= values_.size()) next_ = 0;
-            if (values_[next_].first == name) return next_++;
-        }
-        return std::nullopt;
-    }
-
-  private:
-    const std::vector<std::pair<std::string, std::int64_t>>& values_;
-    std::size_t next_ = 0;
-};
-
 // How a family finds its default: the legal one of least predicted time among those offered, the space's first if none is legal.
 class DefaultChoice {
   public:

@@ -49,10 +49,4 @@ TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes
     return map;
 }
 
-std::vector<std::int64_t> wgmma_widths(std::int64_t step) {
-    std::vector<std::int64_t> widths;
-    for (std::int64_t n = 16; n <= 256; n += step) widths.push_back(n);
-    return widths;
-}
-
 }  // namespace autotune::gemm

@@ -13,7 +13,7 @@
 #include "src/core/search_space.h"
 
 // What the host sides of the families that feed wgmma by TMA share: TMA's view of an operand, and rules of their clusters. A
-// Shape is a family's own: a problem and a config with names resolved.
+// ResolvedConfig is a family's own.
 namespace autotune::gemm {
 
 // Why A, B and C as they are stored cannot have tensor maps; nullopt if they can. Operands that are copied into rows of whole
@@ -25,30 +25,28 @@ TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int6
 // The same of its packed copy at an offset of the workspace.
 TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes, std::array<std::int64_t, 2> box);
 
-// The widths from 16 on that wgmma's N side takes in steps of `step`, of 8 or a multiple of it.
-std::vector<std::int64_t> wgmma_widths(std::int64_t step);
-
-// Makes rules of what is asked of a config's shape on the problem.
-template <class Shape>
+// Makes constraints of predicates on a config that is resolved for the problem.
+template <class ResolvedConfig>
 auto rules_on(const Gemm& g) {
     return [g](auto holds) -> std::function<bool(const Config&)> {
-        return [g, holds = std::move(holds)](const Config& c) { return holds(Shape(c, g)); };
+        return [g, holds = std::move(holds)](const Config& c) { return holds(ResolvedConfig(c, g)); };
     };
 }
 
-template <class Shape>
+template <class ResolvedConfig>
 Constraint cluster_rule(const Gemm& g) {
     return {"a cluster has more than 8 blocks, or both shares tiles and divides K",
             {"cluster_m", "cluster_n", "cluster_k"},
-            rules_on<Shape>(g)(
-                [](const Shape& s) { return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1); })};
+            rules_on<ResolvedConfig>(g)([](const ResolvedConfig& s) {
+                return s.sharing_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1);
+            })};
 }
 
-template <class Shape>
+template <class ResolvedConfig>
 Constraint swizzle_share_rule(const Gemm& g) {
     return {"a block's share of a tile is not whole swizzle patterns",
             {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
-            rules_on<Shape>(g)([g](const Shape& s) {
+            rules_on<ResolvedConfig>(g)([g](const ResolvedConfig& s) {
                 // Shared along K are the rows of a tile that is stored along M or N.
                 const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
                 const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;

@@ -74,19 +74,6 @@ LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t cl
     return step;
 }
 
-Parameter load_hint_parameter() {
-    return {"load_hint", {0, 1}, ParameterKind::compile, "0 none, 1 x is read once: no allocation in L1, or L2 evict first"};
-}
-Parameter store_hint_parameter() {
-    return {"store_hint", {0, 1}, ParameterKind::compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"};
-}
-Parameter pdl_parameter() {
-    return {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"};
-}
-Parameter cluster_parameter() {
-    return {"cluster_blocks", {1, 2, 4, 8}, ParameterKind::compile, "blocks of a cluster that share a row"};
-}
-
 std::vector<Constraint> shared_constraints(const Device& device) {
     const bool is_hopper = device.identity.cc() >= 90;
     return {

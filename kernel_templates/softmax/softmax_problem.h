@@ -84,10 +84,16 @@ std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t 
 // The step that every softmax kernel is launched by: its shape from the config, and arguments().
 LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters);
 
-Parameter load_hint_parameter();
-Parameter store_hint_parameter();
-Parameter pdl_parameter();
-Parameter cluster_parameter();
+// clang-format off
+#define SOFTMAX_LOAD_HINT_PARAMETER(ROW) \
+    ROW(load_hint, 0, compile, "0 none, 1 x is read once: no allocation in L1, or L2 evict first", 0, 1)
+#define SOFTMAX_STORE_HINT_PARAMETER(ROW) \
+    ROW(store_hint, 0, compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)", 0, 1)
+#define SOFTMAX_PDL_PARAMETER(ROW) \
+    ROW(pdl, 0, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+#define SOFTMAX_CLUSTER_PARAMETER(ROW) \
+    ROW(cluster_blocks, 1, compile, "blocks of a cluster that share a row", 1, 2, 4, 8)
+// clang-format on
 std::vector<Constraint> shared_constraints(const Device& device);
 
 // What a launch does, from which its time is guessed.

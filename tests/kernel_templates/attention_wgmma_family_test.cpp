@@ -14,7 +14,7 @@ namespace {
 
 using attention::View;
 using attention_wgmma::Grid;
-using attention_wgmma::Shape;
+using attention_wgmma::ResolvedConfig;
 
 class AttentionWgmmaFamily : public testing::Test {
   protected:
@@ -87,7 +87,7 @@ TEST_F(AttentionWgmmaFamily, HeadsWorkedOnTogetherFitTheGroup) {
 TEST_F(AttentionWgmmaFamily, KeysAreDividedIntoAsFewPartsAsAskedFor) {
     const View view(problem("1x1x13312x64", {{"mask", "causal"}}));
     for (const std::int64_t waves : {2, 3, 4, 6}) {
-        const Grid grid(view, Shape(with(plain(), {{"split_waves", waves}})), device_);
+        const Grid grid(view, resolve<ResolvedConfig>(with(plain(), {{"split_waves", waves}})), device_);
         const auto parts = [&](std::int64_t most_steps) {
             std::int64_t count = 0;
             for (std::int64_t tile = 0; tile < 104; ++tile) count += (tile + 1 + most_steps - 1) / most_steps;

@@ -154,6 +154,29 @@ TEST_P(Conformance, AConstraintsReasonSaysWhyAConfigIsDropped) {
     }
 }
 
+// A search remembers what a constraint says by the values of the parameters that it names.
+TEST_P(Conformance, AConstraintReadsOnlyParametersThatItNames) {
+    constexpr std::size_t kConfigs = 4;
+    for (const Subject& subject : few_subjects_here()) {
+        const SearchSpace space = family_.rules(subject.problem, subject.device);
+        const std::vector<Config>& configs = sample(subject);
+        for (std::size_t i = 0; i < std::min(kConfigs, configs.size()); ++i) {
+            for (const Constraint& constraint : space.constraints) {
+                for (const Parameter& parameter : space.parameters) {
+                    if (std::find(constraint.needs.begin(), constraint.needs.end(), parameter.name) != constraint.needs.end())
+                        continue;
+                    Config other = configs[i];
+                    for (const std::int64_t value : parameter.values) {
+                        other.set(parameter.name, value);
+                        ASSERT_EQ(constraint.holds(other), constraint.holds(configs[i]))
+                            << subject.describe() << ": '" << constraint.reason << "' reads " << parameter.name;
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(ConstraintReasons, ARuleIsNoReason) {
     for (const char* rule :
          {"ping-pong takes two math groups", "TMA stores rows of a multiple of 16 bytes", "a block has 2 to 16 warps",

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernel_templates/catalogue.h"
+#include "kernel_templates/parameter_table.h"
+#include "src/core/error.h"
 #include "tests/support/embedded_catalogue.h"
 
 namespace autotune::gemm::family_parts_test {
@@ -13,6 +15,62 @@ namespace {
 
 Gemm gemm_of(const std::string& shape) {
     return Gemm(test::embedded_catalogue().problem({"hgemm", shape, {}}));
+}
+
+// clang-format off
+#define FAMILY_PARTS_TEST_SHARED(ROW) ROW(threads, 64, compile, "threads a block", 64, 128)
+#define FAMILY_PARTS_TEST_PARAMETERS(ROW) \
+    FAMILY_PARTS_TEST_SHARED(ROW) \
+    ROW(unroll, 1, compile, "steps", 1, 2) \
+    ROW(waves, 0, launch, "fillings of the GPU", values_in_steps(0, 4, 2))
+// clang-format on
+
+struct Resolved {
+    AUTOTUNE_RESOLVED_CONFIG(FAMILY_PARTS_TEST_PARAMETERS)
+    std::int64_t warps() const { return threads / 32; }
+};
+
+TEST(ParameterTable, DeclaresTheParametersInOrder) {
+    const std::vector<Parameter> all = Resolved::parameters();
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[0].name, "threads");
+    EXPECT_EQ(all[1].kind, ParameterKind::compile);
+    EXPECT_EQ(all[2].name, "waves");
+    EXPECT_EQ(all[2].kind, ParameterKind::launch);
+    EXPECT_EQ(all[2].about, "fillings of the GPU");
+    EXPECT_EQ(all[2].values, (std::vector<std::int64_t>{0, 2, 4}));
+}
+
+TEST(ParameterTable, AConfigThatLacksAParameterHasTheRowsValue) {
+    const auto resolved = resolve<Resolved>(Config{{"waves", 4}, {"other", 7}});
+    EXPECT_EQ(resolved.warps(), 2);
+    EXPECT_EQ(resolved.unroll, 1);
+    EXPECT_EQ(resolved.waves, 4);
+}
+
+TEST(ParameterTable, WhatIsResolvedIsWrittenBackInOrder) {
+    const Config config{{"threads", 128}, {"unroll", 2}, {"waves", 4}};
+    EXPECT_EQ(config_from(resolve<Resolved>(config)), config);
+    const Config of_the_shared_rows = AUTOTUNE_CONFIG(FAMILY_PARTS_TEST_SHARED, resolve<Resolved>(config));
+    EXPECT_EQ(of_the_shared_rows, (Config{{"threads", 128}}));
+}
+
+TEST(ParameterTable, AConfigIsWrittenDownByItsFirstValues) {
+    EXPECT_EQ(config_with<Resolved>({128, 2}), (Config{{"threads", 128}, {"unroll", 2}, {"waves", 0}}));
+    EXPECT_THROW(config_with<Resolved>({128, 2, 0, 1}), Error);
+}
+
+TEST(ParameterTable, AConstraintReadsTheResolvedConfig) {
+    const auto holds = rules_by<Resolved>()([](const Resolved& s) { return s.warps() == 4; });
+    EXPECT_TRUE(holds(Config{{"threads", 128}}));
+    EXPECT_FALSE(holds(Config{{"threads", 64}}));
+}
+
+TEST(ParameterTable, AFamilyMayHaveOtherValuesThanItsTable) {
+    std::vector<Parameter> all = AUTOTUNE_PARAMETERS(FAMILY_PARTS_TEST_PARAMETERS);
+    parameter_of(all, "unroll").values = {1, 4};
+    EXPECT_EQ(all[1].values, (std::vector<std::int64_t>{1, 4}));
+    EXPECT_THROW(parameter_of(all, "none"), Error);
 }
 
 TEST(BlockOrder, WithoutAStrideAPanelIsAllOfC) {

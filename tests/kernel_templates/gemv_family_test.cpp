@@ -67,7 +67,7 @@ TEST_F(GemvFamily, EveryPlanCoversCWithItsTilesAndKWithItsParts) {
 TEST_F(GemvFamily, WindowsThatSlideLeaveRoomForSevenLines) {
     const gemv::Streams unaligned{gemm::Gemm(problem("17x4097x4095", {{"layout", "nn"}}))};
     const gemv::Streams aligned{gemm::Gemm(problem("16x4096x4096", {{"layout", "nn"}}))};
-    const gemv::Shape shape(Config{{"block_m", 128}, {"warps_m", 2}});
+    const auto shape = resolve<gemv::ResolvedConfig>(Config{{"block_m", 128}, {"warps_m", 2}});
     EXPECT_EQ(shape.block_lines(unaligned), 112);
     EXPECT_EQ(shape.block_lines(aligned), 128);
 }
@@ -97,9 +97,9 @@ TEST_F(GemvFamily, ClustersAndPrefetchBeforeTheTurnAreForHopperAndLater) {
 TEST_F(GemvFamily, StepsThatWaitInSharedMemoryTakeItInsteadOfRegisters) {
     Config config{{"block_m", 32},  {"warps_m", 1}, {"warps_k", 8}, {"block_n", 8},
                   {"block_k", 256}, {"unroll", 8},  {"x_smem", 0},  {"cluster", 0}};
-    const gemv::Shape in_registers(config);
+    const auto in_registers = resolve<gemv::ResolvedConfig>(config);
     config.set("x_smem", 1);
-    const gemv::Shape in_smem(config);
+    const auto in_smem = resolve<gemv::ResolvedConfig>(config);
     EXPECT_EQ(in_smem.smem_bytes(1, 1) - (256 + 32) * 2, 8 * 8 * 2048);  // 8 warps, 8 steps of 32 lines by 32 k
     EXPECT_LT(in_smem.registers(), in_registers.registers());
 }

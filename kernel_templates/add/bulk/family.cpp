@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernel_templates/add/add_problem.h"
-#include "kernel_templates/named_configs.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -16,17 +16,21 @@ constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kReservedSmemBytes = 1024;  // that the hardware takes of every block
 constexpr int kLeastCc = 90;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"tile_bytes", {2048, 4096, 8192, 16384, 32768}, compile, "of each operand that one copy brings"},
-            {"stages", {1, 2, 3, 4, 6}, compile, "tiles of both operands in shared memory, asked for ahead"},
-            {"threads", {64, 128, 256, 512}, compile, "threads of a block"},
-            {"bulk_store", {0, 1}, compile, "0 threads store sums, 1 sums leave as bulk copies of a tile"},
-            {"load_hint", {0, 1}, compile, "0 none, 1 L2 evict first"},
-            {"store_hint", {0, 1}, compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)"},
-            {"waves", {0, 1, 2, 4}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"},
-            add::pdl_parameter()};
-}
+// clang-format off
+#define ADD_BULK_PARAMETERS(ROW) \
+    ROW(tile_bytes, 1, compile, "of each operand that one copy brings", 2048, 4096, 8192, 16384, 32768) \
+    ROW(stages, 1, compile, "tiles of both operands in shared memory, asked for ahead", 1, 2, 3, 4, 6) \
+    ROW(threads, 1, compile, "threads of a block", 64, 128, 256, 512) \
+    ROW(bulk_store, 0, compile, "0 threads store sums, 1 sums leave as bulk copies of a tile", 0, 1) \
+    ROW(load_hint, 0, compile, "0 none, 1 L2 evict first", 0, 1) \
+    ROW(store_hint, 0, compile, "0 none, 1 streaming (.cs, or L2 evict first for bulk copies)", 0, 1) \
+    ROW(waves, 0, launch, "grid in fillings of the GPU; 0: one block a tile", 0, 1, 2, 4) \
+    ADD_PDL_PARAMETER(ROW)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ADD_BULK_PARAMETERS)
+};
 
 std::int64_t smem_bytes(const Config& c) {
     return 2 * c["stages"] * c["tile_bytes"];
@@ -53,7 +57,7 @@ std::vector<Constraint> constraints(const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 std::vector<NamedConfig> named_configs(DType type) {
@@ -103,7 +107,7 @@ class AddBulk final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem&, const Device& device) const override {
         return autotune::constraints(device);
     }

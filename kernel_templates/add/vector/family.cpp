@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernel_templates/add/add_problem.h"
-#include "kernel_templates/named_configs.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -16,18 +16,22 @@ constexpr std::int64_t kMostRegisters = 255;  // of a thread
 constexpr std::int64_t kOtherRegisters = 24;  // beside the loaded runs: addresses, counters
 constexpr std::int64_t kWidestAccessBytes = 16;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"vec", {1, 2, 4, 8}, compile, "neighbouring elements of a thread: a run"},
-            {"access_bytes", {2, 4, 8, 16}, compile, "one load or store, as far as alignment allows; 16 and vec 8: packed"},
-            {"unroll", {1, 2, 4, 8}, compile, "runs of a thread, all loaded before the first is stored"},
-            {"threads", {64, 128, 256, 512, 1024}, compile, "threads of a block"},
-            {"load_hint", {0, 1, 2, 3}, compile, "0 none, 1 L1::no_allocate, 2 .cs (evict first), 3 no_allocate and L2::256B"},
-            {"store_hint", {0, 1}, compile, "0 none, 1 .cs (streaming)"},
-            {"grid_stride", {0, 1}, compile, "0 a block takes one tile, 1 tile after tile"},
-            {"waves", {0, 1, 2, 4, 8}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile"},
-            add::pdl_parameter()};
-}
+// clang-format off
+#define ADD_VECTOR_PARAMETERS(ROW) \
+    ROW(vec, 1, compile, "neighbouring elements of a thread: a run", 1, 2, 4, 8) \
+    ROW(access_bytes, 1, compile, "one load or store, as far as alignment allows; 16 and vec 8: packed", 2, 4, 8, 16) \
+    ROW(unroll, 1, compile, "runs of a thread, all loaded before the first is stored", 1, 2, 4, 8) \
+    ROW(threads, 1, compile, "threads of a block", 64, 128, 256, 512, 1024) \
+    ROW(load_hint, 0, compile, "0 none, 1 L1::no_allocate, 2 .cs (evict first), 3 no_allocate and L2::256B", 0, 1, 2, 3) \
+    ROW(store_hint, 0, compile, "0 none, 1 .cs (streaming)", 0, 1) \
+    ROW(grid_stride, 0, compile, "0 a block takes one tile, 1 tile after tile", 0, 1) \
+    ROW(waves, 0, launch, "grid in fillings of the GPU; 0: one block a tile", 0, 1, 2, 4, 8) \
+    ADD_PDL_PARAMETER(ROW)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ADD_VECTOR_PARAMETERS)
+};
 
 std::int64_t tile_elements(const Config& c) {
     return c["threads"] * c["vec"] * c["unroll"];
@@ -67,7 +71,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 // The classic ladder of elementwise kernels under the names that people compare it by, and its best rung in other grids.
@@ -144,7 +148,7 @@ class AddVector final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

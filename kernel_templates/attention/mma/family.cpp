@@ -4,6 +4,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/mma/geometry.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -13,40 +14,16 @@ namespace {
 
 using attention::View;
 using attention_mma::Geometry;
+using attention_mma::ResolvedConfig;
 
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kGroupBytes = 32 << 20;  // keys and values of the heads that run together: half of a large L2
-
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"block_q", {16, 32, 64, 128, 192, 256}, compile, "queries of a block"},
-        {"block_k", {16, 32, 48, 64, 80, 96, 112, 128}, compile, "keys of a tile"},
-        {"warps", {1, 2, 4, 8}, compile, "warps of a block, each with whole rows"},
-        {"stages", {1, 2, 3}, compile, "tiles of keys and values in shared memory; 1: values come in while scores are computed"},
-        {"q_in_registers", {0, 1}, compile, "1: queries stay in registers"},
-        {"smem_swizzle", {0, 1}, compile, "1: chunks of a row are permuted by XOR; 0: rows are padded"},
-        {"masking",
-         {0, 1, 2},
-         compile,
-         "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked"},
-        {"lazy_rescale", {0, 1}, compile, "1: sums keep an old peak until it is 2^8 too small"},
-        {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
-        {"order",
-         {0, 1, 2, 3},
-         ParameterKind::launch,
-         "0 heads one by one; 1 each from its last queries; 2 the last queries of all heads first; 3 of some heads"}};
-}
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
     const DeviceLimits limits = device.limits;
     const std::vector<std::string> shape = {"block_q",        "block_k",      "warps",          "stages",
                                             "q_in_registers", "smem_swizzle", "resident_blocks"};
-    const auto geometry = [view](const Config& c) {
-        Config all = c;
-        if (!all.find("masking")) all.set("masking", 2);
-        return Geometry(all, view);
-    };
+    const auto geometry = [view](const Config& c) { return Geometry(c, view); };
     const bool is_masked = view.is_masked(), can_swizzle = !view.is_tf32 && (view.d % 64 == 0 || view.dv % 64 == 0);
     const std::int64_t q_len = view.q_len, kv_len = view.kv_len;
     return {
@@ -86,7 +63,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 // FlashAttention-2's tiles, narrower where there are fewer queries.
@@ -142,7 +119,7 @@ class AttentionMma final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

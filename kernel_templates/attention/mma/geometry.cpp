@@ -8,17 +8,7 @@ using attention::ceil_div;
 using attention::round_up;
 
 Geometry::Geometry(const Config& config, const attention::View& view)
-    : block_q(config["block_q"]),
-      block_k(config["block_k"]),
-      warps(config["warps"]),
-      stages(config["stages"]),
-      q_in_registers(config["q_in_registers"]),
-      smem_swizzle(config["smem_swizzle"]),
-      masking(config["masking"]),
-      resident_blocks(config["resident_blocks"]),
-      d(view.d),
-      dv(view.dv),
-      is_tf32(view.is_tf32) {}
+    : ResolvedConfig(resolve<ResolvedConfig>(config)), d(view.d), dv(view.dv), is_tf32(view.is_tf32) {}
 
 std::int64_t Geometry::row_bytes(std::int64_t columns) const {
     const bool is_swizzled = smem_swizzle != 0 && columns % 64 == 0;

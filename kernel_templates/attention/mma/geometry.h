@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -10,10 +11,30 @@
 // formulas stand in kernel.cuh.
 namespace autotune::attention_mma {
 
-struct Geometry {
+// clang-format off
+#define ATTENTION_MMA_PARAMETERS(ROW) \
+    ROW(block_q, 1, compile, "queries of a block", 16, 32, 64, 128, 192, 256) \
+    ROW(block_k, 1, compile, "keys of a tile", 16, 32, 48, 64, 80, 96, 112, 128) \
+    ROW(warps, 1, compile, "warps of a block, each with whole rows", 1, 2, 4, 8) \
+    ROW(stages, 1, compile, "tiles of keys and values in shared memory; 1: values come in while scores are computed", 1, 2, 3) \
+    ROW(q_in_registers, 1, compile, "1: queries stay in registers", 0, 1) \
+    ROW(smem_swizzle, 1, compile, "1: chunks of a row are permuted by XOR; 0: rows are padded", 0, 1) \
+    ROW(masking, 1, compile, \
+        "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked", 0, 1, 2) \
+    ROW(lazy_rescale, 1, compile, "1: sums keep an old peak until it is 2^8 too small", 0, 1) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4) \
+    ROW(order, 0, launch, \
+        "0 heads one by one; 1 each from its last queries; 2 the last queries of all heads first; 3 of some heads", 0, 1, 2, 3)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_MMA_PARAMETERS)
+};
+
+// The config, and what the problem adds to it.
+struct Geometry : ResolvedConfig {
     Geometry(const Config& config, const attention::View& view);
 
-    std::int64_t block_q, block_k, warps, stages, q_in_registers, smem_swizzle, masking, resident_blocks;
     std::int64_t d, dv;
     bool is_tf32;  // operands are f32
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -14,13 +15,17 @@ using attention::View;
 constexpr std::int64_t kMostScoreBytes = std::int64_t{8} << 30;
 constexpr std::int64_t kMostRowBlocks = 1 << 20;  // the softmax loops over the rest
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"block_q", {4, 8, 16, 32}, compile, "queries of a block of scores"},
-            {"block_k", {8, 16, 32, 64}, compile, "keys of a block of scores"},
-            {"row_threads", {32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row of the softmax"},
-            {"out_rows", {1, 2, 4, 8}, compile, "rows of the output that a block computes"}};
-}
+// clang-format off
+#define ATTENTION_NAIVE_PARAMETERS(ROW) \
+    ROW(block_q, 1, compile, "queries of a block of scores", 4, 8, 16, 32) \
+    ROW(block_k, 1, compile, "keys of a block of scores", 8, 16, 32, 64) \
+    ROW(row_threads, 1, compile, "threads of a block that share a row of the softmax", 32, 64, 128, 256, 512, 1024) \
+    ROW(out_rows, 1, compile, "rows of the output that a block computes", 1, 2, 4, 8)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_NAIVE_PARAMETERS)
+};
 
 // Each sequence takes the rows of the longest.
 std::int64_t padded_rows(const View& view) {
@@ -36,7 +41,7 @@ std::int64_t out_columns(const View& view) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 Config usual_config(const View& view) {
@@ -54,7 +59,7 @@ class AttentionNaive final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override;
     Config usual_config(const SearchSpace&, const Problem& problem, const Device&) const override {
         return autotune::usual_config(View(problem));

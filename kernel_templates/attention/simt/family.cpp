@@ -2,6 +2,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/simt_rules.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -14,50 +15,45 @@ using attention::View;
 
 constexpr std::int64_t kGroupBytes = 32 << 20;  // keys and values of the heads that run together: half of a large L2
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"threads", {64, 128, 256}, compile, "threads of a block"},
-            {"threads_x", {8, 16, 32}, compile, "threads that share a row"},
-            {"thread_q", {1, 2, 4, 8}, compile, "queries of a thread"},
-            {"thread_k", {1, 2, 4, 8}, compile, "keys of a thread in a tile"},
-            {"masking",
-             {0, 1, 2},
-             compile,
-             "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked"},
-            {"unroll", {2, 4, 8}, compile, "steps of a part that are unrolled"},
-            {"rows_inside", {0, 1}, compile, "order of a thread's multiplications: 0 columns inside, 1 rows inside"},
-            {"part", {32, 64}, compile, "columns of keys, and rows of values, that arrive together, at most"},
-            {"stages", {2, 3, 4}, compile, "parts of keys and values that shared memory has room for"},
-            {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
-            {"order",
-             {0, 1, 2, 3},
-             ParameterKind::launch,
-             "0 heads one by one; 1 each from its last queries; 2 the last queries of all heads first; 3 of some heads"}};
-}
+// clang-format off
+#define ATTENTION_SIMT_PARAMETERS(ROW) \
+    ROW(threads, 1, compile, "threads of a block", 64, 128, 256) \
+    ROW(threads_x, 1, compile, "threads that share a row", 8, 16, 32) \
+    ROW(thread_q, 1, compile, "queries of a thread", 1, 2, 4, 8) \
+    ROW(thread_k, 1, compile, "keys of a thread in a tile", 1, 2, 4, 8) \
+    ROW(masking, 1, compile, \
+        "0: every tile is computed and masked; 1: unseen ones are skipped; 2: only partial ones are masked", 0, 1, 2) \
+    ROW(unroll, 1, compile, "steps of a part that are unrolled", 2, 4, 8) \
+    ROW(rows_inside, 1, compile, "order of a thread's multiplications: 0 columns inside, 1 rows inside", 0, 1) \
+    ROW(part, 1, compile, "columns of keys, and rows of values, that arrive together, at most", 32, 64) \
+    ROW(stages, 1, compile, "parts of keys and values that shared memory has room for", 2, 3, 4) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4) \
+    ROW(order, 0, launch, \
+        "0 heads one by one; 1 each from its last queries; 2 the last queries of all heads first; 3 of some heads", 0, 1, 2, 3)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_SIMT_PARAMETERS)
+};
 
 // Where the parameters of one config lead; the same formulas stand in kernel.cuh.
-struct Geometry {
+struct Geometry : ResolvedConfig {
     Geometry(const Config& c, const View& view)
-        : threads(c["threads"]),
-          threads_x(c["threads_x"]),
-          thread_q(c["thread_q"]),
-          thread_k(c["thread_k"]),
+        : ResolvedConfig(resolve<ResolvedConfig>(c)),
           block_q(threads / threads_x * thread_q),
           block_k(threads_x * thread_k),
           columns(ceil_div(view.dv, 4 * threads_x) * 4),
           d(view.d),
-          part_d(d % c["part"] == 0 ? c["part"]
-                 : d % 32 == 0      ? 32
-                 : d % 16 == 0      ? 16
-                                    : 8),
-          part_k(std::min(block_k, c["part"])),
-          stages(c["stages"]) {}
+          part_d(d % part == 0 ? part
+                 : d % 32 == 0 ? 32
+                 : d % 16 == 0 ? 16
+                               : 8),
+          part_k(std::min(block_k, part)) {}
 
-    std::int64_t threads, threads_x, thread_q, thread_k, block_q, block_k;
+    std::int64_t block_q, block_k;
     std::int64_t columns;  // of the output, of a thread
     std::int64_t d;
     std::int64_t part_d, part_k;  // columns of keys and rows of values that arrive together
-    std::int64_t stages;
 
     std::int64_t smem_bytes() const {
         const std::int64_t slot = std::max(part_d * (block_k + 8), part_k * columns * threads_x);
@@ -93,7 +89,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules) {
@@ -139,7 +135,7 @@ class AttentionSimt final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -21,21 +22,21 @@ constexpr std::int64_t kMostClusterBlocks = 16;
 // Who joins the parts of a head's blocks.
 enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2 };
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"warps", {1, 2, 4, 8, 16}, compile, "warps of a block, each with keys of its own"},
-        {"key_steps", {1, 2}, compile, "steps of 16 keys that a warp has in registers"},
-        {"load_hint", {0, 1, 3}, compile, "0 none, 1 no allocation in L1, 3 that and 256 bytes into L2"},
-        {"join", {0, 1, 2}, compile, "parts are joined by 0: the last block of a head, 1: a second kernel, 2: their cluster"},
-        {"one_tile", {0, 1}, compile, "1: a warp has one tile of keys at most, and all that a block reads is in flight at once"},
-        {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
-        {"splits",
-         {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128},
-         ParameterKind::launch,
-         "blocks that share the keys of a head"},
-        {"pdl", {0, 1}, ParameterKind::launch, "1: programmatic dependent launch: blocks start while the kernel before ends"}};
-}
+// clang-format off
+#define ATTENTION_SPLIT_PARAMETERS(ROW) \
+    ROW(warps, 1, compile, "warps of a block, each with keys of its own", 1, 2, 4, 8, 16) \
+    ROW(key_steps, 1, compile, "steps of 16 keys that a warp has in registers", 1, 2) \
+    ROW(load_hint, 0, compile, "0 none, 1 no allocation in L1, 3 that and 256 bytes into L2", 0, 1, 3) \
+    ROW(join, 0, compile, "parts are joined by 0: the last block of a head, 1: a second kernel, 2: their cluster", 0, 1, 2) \
+    ROW(one_tile, 0, compile, "1: a warp has one tile of keys at most, and all that a block reads is in flight at once", 0, 1) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4, 6, 8) \
+    ROW(splits, 1, launch, "blocks that share the keys of a head", 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128) \
+    ROW(pdl, 0, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_SPLIT_PARAMETERS)
+};
 
 // The rows that share a head of keys, in bands of a warp's.
 std::int64_t rows_of(const View& view) {
@@ -106,7 +107,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 // As many blocks as fill the device, each with eight tiles a warp or more.
@@ -114,10 +115,9 @@ std::int64_t usual_splits(const View& view, const Device& device) {
     const std::int64_t room = std::max<std::int64_t>(2 * device.identity.sm_count / lines_of(view), 1);
     const std::int64_t useful = std::max<std::int64_t>(view.kv_len / 256, 1);
     std::int64_t splits = 1;
-    for (const Parameter& parameter : parameters())
-        if (parameter.name == "splits")
-            for (const std::int64_t value : parameter.values)
-                if (value <= room && value <= useful) splits = value;
+    std::vector<Parameter> all = ResolvedConfig::parameters();
+    for (const std::int64_t value : parameter_of(all, "splits").values)
+        if (value <= room && value <= useful) splits = value;
     return splits;
 }
 
@@ -134,7 +134,7 @@ class AttentionSplit final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

@@ -24,7 +24,7 @@ constexpr std::array<std::array<double, 3>, 3> kRate = {{{868, 1150, 1250}, {822
 
 // Math groups of an SM whose rates a config is given: two blocks of one group that load for themselves count as one with a
 // producer, as the fits of that do.
-int64_t groups_of_sm(const Shape& s) {
+int64_t groups_of_sm(const ResolvedConfig& s) {
     return s.producer == 1 ? s.math_groups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
 }
 
@@ -33,7 +33,7 @@ bool is_heavy(const View& view) {
     return padded(view.d) + padded(view.dv) > 160;
 }
 
-double base_rate(const View& view, const Shape& s) {
+double base_rate(const View& view, const ResolvedConfig& s) {
     const double weight = static_cast<double>(padded(view.d) + padded(view.dv)) / 128;  // 1 for 64 columns
     const auto& of_groups = kRate.at(static_cast<std::size_t>(groups_of_sm(s) - 1));
     if (weight <= 1) return of_groups[0] * weight;
@@ -44,7 +44,7 @@ double base_rate(const View& view, const Shape& s) {
 
 // What a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384) found on
 // top: by turns and lazy corrections, Q buffers and schedules.
-double swept_factor(const Shape& s, bool heavy, bool is_masked) {
+double swept_factor(const ResolvedConfig& s, bool heavy, bool is_masked) {
     double factor = s.math_groups == 1 && !heavy ? 0.93 : 1;
     if (s.math_groups > 1) {
         if (s.order_groups == 1 && (!heavy || s.math_groups == 3)) factor *= 1.05;
@@ -59,7 +59,7 @@ double swept_factor(const Shape& s, bool heavy, bool is_masked) {
     return factor;
 }
 
-double rate(const View& view, const Shape& s) {
+double rate(const View& view, const ResolvedConfig& s) {
     const auto keys = static_cast<double>(s.block_k);
     const bool heavy = is_heavy(view);
     double rate = base_rate(view, s);
@@ -82,17 +82,17 @@ double rate(const View& view, const Shape& s) {
 }
 
 // Microseconds of an SM's item of work beside its steps: the first loads, the last product, the output.
-double item_us(const View& view, const Shape& s) {
+double item_us(const View& view, const ResolvedConfig& s) {
     const double group_us = is_heavy(view) ? 1.2 : 0.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
     return (1.3 + start + group_us * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
 }
 
-double tiles_of_keys(const View& view, const Shape& s) {
+double tiles_of_keys(const View& view, const ResolvedConfig& s) {
     return attention::computed_pairs(view, s.block_q(), s.block_k) / static_cast<double>(s.block_q() * s.block_k);
 }
 
-double predict(const View& view, const Shape& s, double key_tiles, const Device& device) {
+double predict(const View& view, const ResolvedConfig& s, double key_tiles, const Device& device) {
     const Grid grid(view, s, device);
     const double sms = std::max(device.identity.sm_count, 1);
     const double room = sms * static_cast<double>(s.blocks_per_sm);
@@ -130,15 +130,15 @@ double predict(const View& view, const Shape& s, double key_tiles, const Device&
 
 }  // namespace
 
-std::function<double(const Shape&)> predictor(const View& view, const Device& device) {
+std::function<double(const ResolvedConfig&)> predictor(const View& view, const Device& device) {
     // Tiles are counted row by row, which is too slow for each of ten thousand configs.
     std::map<std::pair<int64_t, int64_t>, double> counted;
     for (int64_t groups = 1; groups <= 3; ++groups) {
-        Shape s{Config{}};
+        ResolvedConfig s;
         s.math_groups = groups;
         for (s.block_k = 16; s.block_k <= 256; s.block_k += 16) counted[{groups, s.block_k}] = tiles_of_keys(view, s);
     }
-    return [view, device, counted = std::move(counted)](const Shape& s) {
+    return [view, device, counted = std::move(counted)](const ResolvedConfig& s) {
         return predict(view, s, counted.at({s.math_groups, s.block_k}), device);
     };
 }

@@ -18,72 +18,44 @@ using attention::map_of;
 using attention::padded;
 using attention::View;
 using attention_wgmma::Grid;
-using attention_wgmma::Shape;
+using attention_wgmma::ResolvedConfig;
 using gemm::i32;
 using std::int64_t;
 
 constexpr int64_t kOtherRegisters = 32;  // beside accumulators and weights
 constexpr int64_t kOtherOfProduct = 30;  // beside its accumulators, that ptxas needs to compile one wgmma
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    std::vector<int64_t> keys;
-    for (int64_t n = 32; n <= 256; n += 16) keys.push_back(n);
-    return {
-        {"math_groups", {1, 2, 3}, compile, "warpgroups of 64 query rows each"},
-        {"block_k", keys, compile, "keys of a tile"},
-        {"stages", {2, 3, 4}, compile, "tiles of keys, and of values, in shared memory"},
-        {"q_buffers", {1, 2}, compile, "tiles of queries in shared memory"},
-        {"blocks_per_sm", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
-        {"overlap", {0, 1}, compile, "1: the next scores are computed under a softmax of the same warpgroup"},
-        {"order_groups", {0, 1, 2}, compile, "warpgroups take turns 0: never, 1: to issue products, 2: for exponentials"},
-        {"rescale", {0, 1}, compile, "outputs are corrected 0: in each step, 1: where a maximum grew by more than 8 in log2"},
-        {"producer", {0, 1}, compile, "1: a warpgroup of its own loads, 0: the only math group does"},
-        {"schedule", {0, 1, 2}, compile, "0: a tile a block; blocks stay and tiles are 1: dealt out, 2: taken from a counter"},
-        {"tile_order", {0, 1}, launch, "tiles of a head 0: first rows first, 1: last rows, which see most keys, first"},
-        {"l2_group_mib",
-         {0, 16, 32, 48},
-         launch,
-         "heads whose keys and values have that size are worked on together; 0: each alone"},
-        {"split_waves", {0, 1, 2, 3, 4, 6}, launch, "parts that keys are divided into, in fillings of the GPU; 0: keys are not"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-    };
-}
-
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
-    to.push_back({"a tile has twice the queries that there are", {"math_groups"}, rule([=](const Shape& s) {
+    to.push_back({"a tile has twice the queries that there are", {"math_groups"}, rule([=](const ResolvedConfig& s) {
                       return s.math_groups == 1 || s.block_q() < 2 * view.q_len;
                   })});
-    to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const Shape& s) {
+    to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.block_k == 32 || s.block_k < 2 * view.kv_len;
                   })});
     to.push_back({"two blocks an SM with more than one warpgroup each, or more than two with a producer",
                   {"math_groups", "blocks_per_sm", "producer"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       return s.blocks_per_sm == 1 || (s.math_groups == 1 && (s.blocks_per_sm == 2 || s.producer == 0));
                   })});
     to.push_back({"no producer in a block with more than one warpgroup or more than one tile",
                   {"math_groups", "producer", "schedule"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       return s.producer == 1 || (s.math_groups == 1 && s.schedule == attention_wgmma::kBlockPerTile);
                   })});
-    to.push_back({"scores, weights and outputs exceed the registers that setmaxnreg can give",
-                  {"math_groups", "block_k", "blocks_per_sm", "producer", "schedule"},
-                  rule([=](const Shape& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
+    to.push_back(
+        {"scores, weights and outputs exceed the registers that setmaxnreg can give",
+         {"math_groups", "block_k", "blocks_per_sm", "producer", "schedule"},
+         rule([=](const ResolvedConfig& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
     to.push_back({"the operands of one product exceed the registers with which a block starts",
                   {"math_groups", "block_k", "blocks_per_sm", "producer"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return std::max(s.block_k, padded(view.dv)) / 2 + kOtherOfProduct <= s.registers_at_start();
                   })});
     to.push_back({"tiles exceed shared memory",
                   {"math_groups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       constexpr int64_t kOfBlock = 1024;  // that the hardware takes of each
                       return s.smem_bytes(view) <= device.limits.smem_per_block_bytes &&
                              s.blocks_per_sm * (s.smem_bytes(view) + kOfBlock) <= device.limits.smem_per_sm_bytes;
@@ -91,67 +63,51 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
 }
 
 // Tiles of queries.
-int64_t undivided(const Shape& s, const View& view) {
+int64_t undivided(const ResolvedConfig& s, const View& view) {
     return attention::ceil_div(view.q_len, s.block_q()) * view.b * view.q_heads;
 }
 
 void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
-    to.push_back({"order_groups with fewer than two warpgroups", {"math_groups", "order_groups"}, rule([](const Shape& s) {
-                      return s.order_groups == 0 || s.math_groups > 1;
-                  })});
-    to.push_back({"more than one query buffer in a block with a single tile", {"q_buffers", "schedule"}, rule([](const Shape& s) {
-                      return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
-                  })});
+    to.push_back({"order_groups with fewer than two warpgroups",
+                  {"math_groups", "order_groups"},
+                  rule([](const ResolvedConfig& s) { return s.order_groups == 0 || s.math_groups > 1; })});
+    to.push_back(
+        {"more than one query buffer in a block with a single tile", {"q_buffers", "schedule"}, rule([](const ResolvedConfig& s) {
+             return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
+         })});
     to.push_back({"persistent blocks although all tiles run at once",
                   {"math_groups", "blocks_per_sm", "schedule", "split_waves"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.schedule == attention_wgmma::kBlockPerTile || s.split_waves > 1 ||
                              undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
     to.push_back(
         {"keys divided although sequences are packed, undivided tiles fill the GPU four times or a part has fewer than two tiles",
          {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              if (s.split_waves == 0) return true;
              if (view.is_packed) return false;
              if (undivided(s, view) > 4 * device.identity.sm_count * s.blocks_per_sm) return false;
              return Grid(view, s, device).most_steps >= 2;
          })});
-    to.push_back({"tiles from a counter although all take equally long", {"schedule"}, rule([=](const Shape& s) {
+    to.push_back({"tiles from a counter although all take equally long", {"schedule"}, rule([=](const ResolvedConfig& s) {
                       return s.schedule != attention_wgmma::kFromCounter || view.is_masked();
                   })});
     const bool grows = view.band.has_high && !view.band.has_low;
     to.push_back({"tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long",
                   {"tile_order"},
-                  rule([=](const Shape& s) { return s.tile_order == 0 || grows; })});
+                  rule([=](const ResolvedConfig& s) { return s.tile_order == 0 || grows; })});
     to.push_back({"l2_group_mib although the longest tiles do not come first, keys are divided or fewer than two heads fit",
                   {"tile_order", "l2_group_mib", "split_waves"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.l2_group_mib == 0 || (s.tile_order == 1 && s.split_waves == 0 &&
                                                      attention_wgmma::heads_at_once(view, s.l2_group_mib) > 1);
                   })});
 }
 
-Config config_of(const Shape& s) {
-    return {{"math_groups", s.math_groups},
-            {"block_k", s.block_k},
-            {"stages", s.stages},
-            {"q_buffers", s.q_buffers},
-            {"blocks_per_sm", s.blocks_per_sm},
-            {"overlap", s.overlap},
-            {"order_groups", s.order_groups},
-            {"rescale", s.rescale},
-            {"producer", s.producer},
-            {"schedule", s.schedule},
-            {"tile_order", s.tile_order},
-            {"l2_group_mib", s.l2_group_mib},
-            {"split_waves", s.split_waves},
-            {"pdl", s.pdl}};
-}
-
 // The plainest: a tile a block, nothing overlapped.
-Shape plainest(int64_t math_groups, int64_t block_k) {
-    Shape s{Config{}};
+ResolvedConfig plainest(int64_t math_groups, int64_t block_k) {
+    ResolvedConfig s;
     s.math_groups = math_groups, s.block_k = block_k;
     s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1, s.producer = 1;
     s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.split_waves = s.pdl = 0;
@@ -159,12 +115,12 @@ Shape plainest(int64_t math_groups, int64_t block_k) {
 }
 
 // Configs among which a default is chosen by predicted time.
-std::vector<Shape> corners(const View& view) {
-    std::vector<Shape> all;
+std::vector<ResolvedConfig> corners(const View& view) {
+    std::vector<ResolvedConfig> all;
     const bool grows = view.band.has_high && !view.band.has_low;
     for (const int64_t groups : {2, 3, 1}) {
         for (const int64_t keys : {176, 128, 112, 96, 80, 64, 48, 32}) {
-            Shape s = plainest(groups, keys);
+            ResolvedConfig s = plainest(groups, keys);
             s.overlap = 1;
             s.order_groups = groups == 1 ? 0 : groups == 2 ? 2 : 1;
             s.rescale = groups == 3 ? 1 : 0;
@@ -192,9 +148,9 @@ std::vector<Shape> corners(const View& view) {
 Config choose_default(const SearchSpace& space, const View& view, const Device& device) {
     gemm::DefaultChoice choice(space);
     const auto predict = attention_wgmma::predictor(view, device);
-    for (const Shape& s : corners(view)) {
+    for (const ResolvedConfig& s : corners(view)) {
         const double time = predict(s);
-        if (choice.wants(time)) choice.offer(config_of(s), time);
+        if (choice.wants(time)) choice.offer(config_from(s), time);
     }
     return choice.choose();
 }
@@ -203,9 +159,9 @@ Config choose_default(const SearchSpace& space, const View& view, const Device& 
 std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
     const int64_t widest = std::max(padded(view.d), padded(view.dv));
     const int64_t keys = widest <= 128 ? 128 : widest <= 192 ? 96 : 64;
-    Shape s = plainest(2, keys);
-    std::vector<NamedConfig> all = {{"wgmma", config_of(s)}};
-    const auto add = [&](const char* name) { all.push_back({name, config_of(s)}); };
+    ResolvedConfig s = plainest(2, keys);
+    std::vector<NamedConfig> all = {{"wgmma", config_from(s)}};
+    const auto add = [&](const char* name) { all.push_back({name, config_from(s)}); };
     s.overlap = 1;
     add("wgmma_overlap");
     s.order_groups = 1;
@@ -261,7 +217,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
 struct Workspace {
     std::size_t parts = 0, rows = 0, bytes = 0;
 };
-Workspace workspace_of(const View& view, const Shape& s, const Grid& grid) {
+Workspace workspace_of(const View& view, const ResolvedConfig& s, const Grid& grid) {
     gemm::WorkspaceLayout layout;
     if (s.schedule == attention_wgmma::kFromCounter) layout.take(4);
     if (grid.most_steps == 0) return {0, 0, layout.bytes()};
@@ -271,7 +227,7 @@ Workspace workspace_of(const View& view, const Shape& s, const Grid& grid) {
     return {parts, of_rows, layout.bytes()};
 }
 
-LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& workspace) {
+LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
     const attention::Strides& o = view.strides[attention::kO];
     const attention::Band& band = view.is_packed ? view.unaligned : view.band;
@@ -310,7 +266,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
 }
 
 // The second kernel, which adds parts: eight rows a block.
-LaunchStep combine_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& workspace) {
+LaunchStep combine_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
     const attention::Strides& o = view.strides[attention::kO];
     LaunchStep step;
@@ -369,7 +325,7 @@ class AttentionWgmma final : public StructuredFamily {
         const View view(problem);
         LaunchPlan plan;
         if (view.rows() == 0) return plan;
-        const Shape s(config);
+        const auto s = resolve<ResolvedConfig>(config);
         const Grid grid(view, s, device);
         const Workspace workspace = workspace_of(view, s, grid);
         plan.workspace_bytes = workspace.bytes;
@@ -381,12 +337,12 @@ class AttentionWgmma final : public StructuredFamily {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [predict = attention_wgmma::predictor(View(problem), device)](const Config& config) {
-            return predict(Shape(config));
+            return predict(resolve<ResolvedConfig>(config));
         };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const View view(problem);
         std::vector<Constraint> all;

@@ -6,6 +6,7 @@
 
 #include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/tma_tiles.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -21,12 +22,27 @@ using attention::View;
 enum TileOrder : std::int64_t { kAscending = 0, kLongestFirst = 1 };
 enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 2 };
 
-struct Shape {
-    std::int64_t math_groups, block_k, stages, q_buffers, blocks_per_sm, overlap, order_groups, rescale, producer, schedule,
-        tile_order, l2_group_mib, split_waves, pdl;
+// clang-format off
+#define ATTENTION_WGMMA_PARAMETERS(ROW) \
+    ROW(math_groups, 1, compile, "warpgroups of 64 query rows each", 1, 2, 3) \
+    ROW(block_k, 1, compile, "keys of a tile", values_in_steps(32, 256, 16)) \
+    ROW(stages, 1, compile, "tiles of keys, and of values, in shared memory", 2, 3, 4) \
+    ROW(q_buffers, 1, compile, "tiles of queries in shared memory", 1, 2) \
+    ROW(blocks_per_sm, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4) \
+    ROW(overlap, 1, compile, "1: the next scores are computed under a softmax of the same warpgroup", 0, 1) \
+    ROW(order_groups, 1, compile, "warpgroups take turns 0: never, 1: to issue products, 2: for exponentials", 0, 1, 2) \
+    ROW(rescale, 1, compile, "outputs are corrected 0: in each step, 1: where a maximum grew by more than 8 in log2", 0, 1) \
+    ROW(producer, 1, compile, "1: a warpgroup of its own loads, 0: the only math group does", 0, 1) \
+    ROW(schedule, 1, compile, "0: a tile a block; blocks stay and tiles are 1: dealt out, 2: taken from a counter", 0, 1, 2) \
+    ROW(tile_order, 1, launch, "tiles of a head 0: first rows first, 1: last rows, which see most keys, first", 0, 1) \
+    ROW(l2_group_mib, 1, launch, \
+        "heads whose keys and values have that size are worked on together; 0: each alone", 0, 16, 32, 48) \
+    ROW(split_waves, 1, launch, "parts that keys are divided into, in fillings of the GPU; 0: keys are not", 0, 1, 2, 3, 4, 6) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
 
-    // A parameter that the config lacks is 1.
-    explicit Shape(const Config& config);
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_WGMMA_PARAMETERS)
 
     std::int64_t block_q() const { return 64 * math_groups; }
     std::int64_t threads() const { return 128 * (math_groups + producer); }
@@ -50,11 +66,11 @@ struct Grid {
     std::int64_t blocks;
     std::int64_t heads_at_once;  // whose tiles are dealt out in turn
 
-    Grid(const View& view, const Shape& shape, const Device& device);
+    Grid(const View& view, const ResolvedConfig& shape, const Device& device);
     std::int64_t all_items() const { return tiles / q_tiles * items; }
 };
 
 // Predicted time in a stream, in microseconds, for ranking.
-std::function<double(const Shape&)> predictor(const View& view, const Device& device);
+std::function<double(const ResolvedConfig&)> predictor(const View& view, const Device& device);
 
 }  // namespace autotune::attention_wgmma

@@ -6,6 +6,7 @@
 #include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/attention_bwd/wgmma_launch.h"
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -38,30 +39,24 @@ constexpr int64_t kTicketBytes = 16;        // which lies apart unless tiles fil
 constexpr int64_t kTicketInts = 4;          // before the counters of turns
 constexpr int64_t kAdders = 2;              // in order, a counter each
 
-struct Shape {
-    int64_t groups, block_q, stages, ds_buffers, dq_path, dq_buffers, swap_dq, early_dv, tile_order, walk, l2_group_mib, pdl;
+// clang-format off
+#define ATTENTION_BWD_ONE_PASS_PARAMETERS(ROW) \
+    ROW(groups, 1, compile, "warpgroups of 64 keys each", 1, 2) \
+    ROW(block_q, 1, compile, "queries of a tile", 32, 48, 64, 80, 96, 112, 128) \
+    ROW(stages, 1, compile, "tiles of queries in shared memory", 2, 3) \
+    ROW(ds_buffers, 1, compile, "tiles of dS in shared memory; 1: one more barrier a tile", 1, 2) \
+    ROW(dq_path, 1, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order", 0, 1, 2) \
+    ROW(dq_buffers, 1, compile, "tiles of dQ that wait in shared memory", 1, 2) \
+    ROW(swap_dq, 1, compile, "1: dQ is computed transposed", 0, 1) \
+    ROW(early_dv, 1, compile, "1: dV's product begins before dP is there; 2: in halves of the queries, as dK's", 0, 1, 2) \
+    ROW(tile_order, 1, launch, "tiles of keys of a head 0: first keys first, 1: last keys first", 0, 1) \
+    ROW(walk, 1, launch, "a tile's queries 0: first ones first, 1: last ones first", 0, 1) \
+    ROW(l2_group_mib, 1, launch, "heads whose queries have that size are worked on together; 0: each alone", 0, 16, 32) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
 
-    explicit Shape(const Config& config) {
-        gemm::ConfigReader reader(config);
-        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-        groups = get("groups"), block_q = get("block_q"), stages = get("stages"), ds_buffers = get("ds_buffers");
-        dq_path = get("dq_path"), dq_buffers = get("dq_buffers"), swap_dq = get("swap_dq"), early_dv = get("early_dv");
-        tile_order = get("tile_order"), walk = get("walk"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
-    }
-    Config config() const {
-        return {{"groups", groups},
-                {"block_q", block_q},
-                {"stages", stages},
-                {"ds_buffers", ds_buffers},
-                {"dq_path", dq_path},
-                {"dq_buffers", dq_buffers},
-                {"swap_dq", swap_dq},
-                {"early_dv", early_dv},
-                {"tile_order", tile_order},
-                {"walk", walk},
-                {"l2_group_mib", l2_group_mib},
-                {"pdl", pdl}};
-    }
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_ONE_PASS_PARAMETERS)
 
     int64_t k_rows() const { return 64 * groups; }
     // dQ of a tile of queries in f32, and how it is divided among the groups.
@@ -99,38 +94,35 @@ struct Shape {
     }
 };
 
-int64_t query_tiles(const View& view, const Shape& s) {
+int64_t query_tiles(const View& view, const ResolvedConfig& s) {
     return ceil_div(view.q_len, s.block_q);
 }
-int64_t sums_bytes(const View& view, const Shape& s) {
+int64_t sums_bytes(const View& view, const ResolvedConfig& s) {
     if (s.ends_with_rows(view)) return view.b * view.q_heads * round_up(view.q_len, 8) * padded(view.d) * 4;
     return view.b * view.q_heads * query_tiles(view, s) * s.dq_bytes(view);
 }
-int64_t counter_bytes(const View& view, const Shape& s) {
+int64_t counter_bytes(const View& view, const ResolvedConfig& s) {
     return s.dq_path == kOrdered ? round_up((kTicketInts + view.b * view.q_heads * query_tiles(view, s) * kAdders) * 4, 16) : 0;
 }
 
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 bool grows(const View& view) {
     return view.band.has_high && !view.band.has_low;
 }
 
 // The vectors of rows and the counters of turns; the sums are the workspace, behind these where dQ has no room for them.
-int64_t scratch_bytes(const View& view, const Shape& s) {
+int64_t scratch_bytes(const View& view, const ResolvedConfig& s) {
     return 2 * vector_bytes(view) + counter_bytes(view, s);
 }
-Scratch scratch_of(const View& view, const Shape& s) {
+Scratch scratch_of(const View& view, const ResolvedConfig& s) {
     return attention_bwd::dq_holds(view, scratch_bytes(view, s)) ? Scratch::dq : Scratch::workspace;
 }
-int64_t sums_offset(const View& view, const Shape& s) {
+int64_t sums_offset(const View& view, const ResolvedConfig& s) {
     return scratch_of(view, s) == Scratch::dq ? 0 : scratch_bytes(view, s);
 }
 
-LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
+LaunchStep main_step(const Problem& problem, const View& view, const ResolvedConfig& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
     step.grid = {narrow<std::uint32_t>(all), 1, 1};
@@ -145,7 +137,7 @@ LaunchStep main_step(const Problem& problem, const View& view, const Shape& s) {
     return step;
 }
 
-LaunchStep finish_step(const View& view, const Shape& s) {
+LaunchStep finish_step(const View& view, const ResolvedConfig& s) {
     LaunchStep step;
     step.entry = "_finish";
     step.grid = {narrow<std::uint32_t>(view.b * view.q_heads * query_tiles(view, s)), 1, 1};
@@ -179,60 +171,45 @@ class AttentionBwdOnePass final : public StructuredFamily {
         return std::nullopt;
     }
 
-    std::vector<Parameter> parameters() const override {
-        const auto compile = ParameterKind::compile;
-        const auto launch = ParameterKind::launch;
-        return {
-            {"groups", {1, 2}, compile, "warpgroups of 64 keys each"},
-            {"block_q", {32, 48, 64, 80, 96, 112, 128}, compile, "queries of a tile"},
-            {"stages", {2, 3}, compile, "tiles of queries in shared memory"},
-            {"ds_buffers", {1, 2}, compile, "tiles of dS in shared memory; 1: one more barrier a tile"},
-            {"dq_path", {0, 1, 2}, compile, "dQ is added up 0: from registers, 1: from shared memory, 2: from there in order"},
-            {"dq_buffers", {1, 2}, compile, "tiles of dQ that wait in shared memory"},
-            {"swap_dq", {0, 1}, compile, "1: dQ is computed transposed"},
-            {"early_dv", {0, 1, 2}, compile, "1: dV's product begins before dP is there; 2: in halves of the queries, as dK's"},
-            {"tile_order", {0, 1}, launch, "tiles of keys of a head 0: first keys first, 1: last keys first"},
-            {"walk", {0, 1}, launch, "a tile's queries 0: first ones first, 1: last ones first"},
-            {"l2_group_mib", {0, 16, 32}, launch, "heads whose queries have that size are worked on together; 0: each alone"},
-            {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-        };
-    }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
 
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const View view(problem);
         const int64_t smem = device.limits.smem_per_block_bytes;
         return {
-            {"dQ is added in no fixed order although the problem is deterministic", {"dq_path"}, rule([=](const Shape& s) {
-                 return !view.is_deterministic || s.dq_path == kOrdered;
-             })},
+            {"dQ is added in no fixed order although the problem is deterministic",
+             {"dq_path"},
+             rule([=](const ResolvedConfig& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
             // One group has no room for dQ of 128 columns.
-            {"a tile has twice the keys that there are", {"groups"}, rule([=](const Shape& s) {
+            {"a tile has twice the keys that there are", {"groups"}, rule([=](const ResolvedConfig& s) {
                  return s.groups == 1 || s.k_rows() < 2 * view.kv_len || padded(view.d) == 128;
              })},
             {"more than one dQ buffer although dQ does not go through shared memory",
              {"dq_path", "dq_buffers"},
-             rule([](const Shape& s) { return s.dq_path != kFromRegisters || s.dq_buffers == 1; })},
-            {"tile_order or walk without a mask: all tiles take equally long", {"tile_order", "walk"}, rule([=](const Shape& s) {
+             rule([](const ResolvedConfig& s) { return s.dq_path != kFromRegisters || s.dq_buffers == 1; })},
+            {"tile_order or walk without a mask: all tiles take equally long",
+             {"tile_order", "walk"},
+             rule([=](const ResolvedConfig& s) {
                  return view.band.has_low || view.band.has_high || (s.tile_order == 0 && s.walk == 0);
              })},
-            {"early_dv 2 although half of the queries is no multiple of 16", {"block_q", "early_dv"}, rule([](const Shape& s) {
-                 return s.early_dv != 2 || s.block_q % 32 == 0;
-             })},
-            {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const Shape& s) {
+            {"early_dv 2 although half of the queries is no multiple of 16",
+             {"block_q", "early_dv"},
+             rule([](const ResolvedConfig& s) { return s.early_dv != 2 || s.block_q % 32 == 0; })},
+            {"dQ cannot be divided among the warpgroups", {"groups", "block_q", "swap_dq"}, rule([=](const ResolvedConfig& s) {
                  return s.divides_dq(view);
              })},
             {"dK, dV, scores, their gradients and dQ exceed the registers that setmaxnreg can give",
              {"groups", "block_q", "swap_dq", "early_dv"},
-             rule([=](const Shape& s) { return s.register_need(view) <= registers_of(s.groups); })},
+             rule([=](const ResolvedConfig& s) { return s.register_need(view) <= registers_of(s.groups); })},
             {"tiles exceed shared memory",
              {"groups", "block_q", "stages", "ds_buffers", "dq_path", "dq_buffers"},
-             rule([=](const Shape& s) { return s.smem_bytes(view) <= smem; })},
+             rule([=](const ResolvedConfig& s) { return s.smem_bytes(view) <= smem; })},
         };
     }
 
     Config usual_config(const SearchSpace& rules, const Problem& problem, const Device&) const override {
         const View view(problem);
-        Shape s{Config{}};
+        ResolvedConfig s;
         s.pdl = 1, s.stages = 2, s.dq_path = view.is_deterministic ? kOrdered : kBulk, s.dq_buffers = 1;
         s.tile_order = 0, s.walk = view.band.has_high ? 1 : 0, s.l2_group_mib = 16;
         for (const int64_t groups : {2, 1})
@@ -240,7 +217,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
                 for (const int64_t ds_buffers : {2, 1}) {
                     s.groups = groups, s.block_q = block_q, s.ds_buffers = ds_buffers;
                     s.swap_dq = padded(view.d) == 128 ? 1 : 0, s.early_dv = s.swap_dq;
-                    if (rules.contains(s.config())) return s.config();
+                    if (rules.contains(config_from(s))) return config_from(s);
                 }
         const std::vector<Config> first = rules.enumerate({}, 1);
         return first.empty() ? Config{} : first.front();
@@ -272,7 +249,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
         const View view(problem);
         LaunchPlan plan;
         if (view.rows() == 0 || view.kv_len == 0) return plan;
-        const Shape s(config);
+        const auto s = resolve<ResolvedConfig>(config);
         const bool is_ordered = s.dq_path == kOrdered;
         plan.deterministic = is_ordered;
         plan.workspace_bytes = static_cast<std::size_t>(sums_offset(view, s) + sums_bytes(view, s));
@@ -289,14 +266,14 @@ class AttentionBwdOnePass final : public StructuredFamily {
 };
 
 // Tiles that a diagonal crosses are computed whole, but in part beside waits: of what they have too much 0.6 counts.
-double computed_pairs(const View& view, const Shape& s) {
+double computed_pairs(const View& view, const ResolvedConfig& s) {
     const auto diagonal = static_cast<double>(view.b * view.q_heads * std::min(view.q_len, view.kv_len));
     return view.visible_pairs() + (grows(view) ? 0.3 * diagonal * static_cast<double>(s.k_rows() + s.block_q) : 0.0);
 }
 
 // Microseconds, for ranking: products at a rate that grows with the tiles, what a block takes before and behind them, a share of
 // the longest tile at the end, and the bytes of the other kernels. Fitted to 291 finalists of sweeps on an H200: within 6 %.
-double predict(const View& view, const Shape& s, const Device& device) {
+double predict(const View& view, const ResolvedConfig& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const bool is_ordered = s.dq_path == kOrdered;
     const auto columns = static_cast<double>(padded(view.d) + padded(view.dv));
@@ -322,7 +299,8 @@ double predict(const View& view, const Shape& s, const Device& device) {
 }
 
 Predictor AttentionBwdOnePass::predictor(const Problem& problem, const Device& device) const {
-    return [view = View(problem), device](const Config& config) { return predict(view, Shape(config), device); };
+    return
+        [view = View(problem), device](const Config& config) { return predict(view, resolve<ResolvedConfig>(config), device); };
 }
 
 }  // namespace

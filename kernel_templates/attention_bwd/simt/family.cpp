@@ -2,6 +2,7 @@
 
 #include "kernel_templates/attention/simt_rules.h"
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -15,33 +16,34 @@ using attention_bwd::View;
 
 constexpr std::int64_t kDeltaWarps = 8;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"threads", {64, 128, 256}, compile, "threads of a block"},
-        {"threads_x", {8, 16, 32}, compile, "threads that share a row"},
-        {"thread_own", {1, 2, 4, 8}, compile, "rows of the block, of a thread: queries in the pass for dQ, keys in the other"},
-        {"thread_other", {1, 2, 4, 8}, compile, "rows of a tile, of a thread"},
-        {"unroll", {1, 2, 4}, compile, "steps of four elements that are unrolled"},
-        {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
-        {"passes", {1, 2}, compile, "1: blocks with their keys add to dQ in memory; 2: a pass for dQ and one for dK and dV"},
-        {"order", {0, 2}, ParameterKind::launch, "0 heads one by one; 2 the longest tiles of all heads first"}};
-}
+// clang-format off
+#define ATTENTION_BWD_SIMT_PARAMETERS(ROW) \
+    ROW(threads, 1, compile, "threads of a block", 64, 128, 256) \
+    ROW(threads_x, 1, compile, "threads that share a row", 8, 16, 32) \
+    ROW(thread_own, 1, compile, "rows of the block, of a thread: queries in the pass for dQ, keys in the other", 1, 2, 4, 8) \
+    ROW(thread_other, 1, compile, "rows of a tile, of a thread", 1, 2, 4, 8) \
+    ROW(unroll, 1, compile, "steps of four elements that are unrolled", 1, 2, 4) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4) \
+    ROW(passes, 2, compile, "1: blocks with their keys add to dQ in memory; 2: a pass for dQ and one for dK and dV", 1, 2) \
+    ROW(order, 0, launch, "0 heads one by one; 2 the longest tiles of all heads first", 0, 2)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_SIMT_PARAMETERS)
+};
 
 // The same formulas as in kernel.cuh.
-struct Geometry {
+struct Geometry : ResolvedConfig {
     Geometry(const Config& c, const View& view)
-        : threads(c["threads"]),
-          threads_x(c["threads_x"]),
-          own(c["thread_own"]),
-          other(c["thread_other"]),
-          passes(c.find("passes").value_or(2)),
+        : ResolvedConfig(resolve<ResolvedConfig>(c)),
+          own(thread_own),
+          other(thread_other),
           block(threads / threads_x * own),
           tile(threads_x * other),
           columns_d(round_up(view.d, 4 * threads_x)),
           columns_v(round_up(view.dv, 4 * threads_x)) {}
 
-    std::int64_t threads, threads_x, own, other, passes, block, tile;
+    std::int64_t own, other, block, tile;
     std::int64_t columns_d, columns_v;  // of a row, in whole runs
 
     std::int64_t smem_bytes() const {
@@ -101,7 +103,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules, std::int64_t sm_count) {
@@ -131,7 +133,7 @@ class AttentionBwdSimt final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

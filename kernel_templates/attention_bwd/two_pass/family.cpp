@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -18,31 +19,27 @@ using attention_bwd::View;
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kDeltaWarps = 8;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"q_warps", {1, 2, 4, 8}, compile, "warps of a block of the pass for dQ, each with 16 queries"},
-            {"q_tile", {16, 32, 48, 64}, compile, "keys of a tile of that pass"},
-            {"k_warps", {1, 2, 4, 8}, compile, "warps of a block of the pass for dK and dV, each with 16 keys"},
-            {"k_tile", {16, 32, 48, 64}, compile, "queries of a tile of that pass"},
-            {"stages", {2, 3}, compile, "tiles in shared memory"},
-            {"smem_swizzle", {0, 1}, compile, "1: chunks of a row are permuted by XOR; 0: rows are padded"},
-            {"resident_blocks", {1, 2, 3, 4}, compile, "blocks of an SM that registers are shared out for"},
-            {"order", {0, 2}, ParameterKind::launch, "0 heads one by one; 2 the longest tiles of all heads first"}};
-}
+// clang-format off
+#define ATTENTION_BWD_TWO_PASS_PARAMETERS(ROW) \
+    ROW(q_warps, 1, compile, "warps of a block of the pass for dQ, each with 16 queries", 1, 2, 4, 8) \
+    ROW(q_tile, 1, compile, "keys of a tile of that pass", 16, 32, 48, 64) \
+    ROW(k_warps, 1, compile, "warps of a block of the pass for dK and dV, each with 16 keys", 1, 2, 4, 8) \
+    ROW(k_tile, 1, compile, "queries of a tile of that pass", 16, 32, 48, 64) \
+    ROW(stages, 1, compile, "tiles in shared memory", 2, 3) \
+    ROW(smem_swizzle, 1, compile, "1: chunks of a row are permuted by XOR; 0: rows are padded", 0, 1) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4) \
+    ROW(order, 0, launch, "0 heads one by one; 2 the longest tiles of all heads first", 0, 2)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_TWO_PASS_PARAMETERS)
+};
 
 // The same formulas as in kernel.cuh.
-struct Geometry {
-    Geometry(const Config& c, const View& view)
-        : q_warps(c["q_warps"]),
-          q_tile(c["q_tile"]),
-          k_warps(c["k_warps"]),
-          k_tile(c["k_tile"]),
-          stages(c["stages"]),
-          smem_swizzle(c["smem_swizzle"]),
-          d(view.d),
-          dv(view.dv) {}
+struct Geometry : ResolvedConfig {
+    Geometry(const Config& c, const View& view) : ResolvedConfig(resolve<ResolvedConfig>(c)), d(view.d), dv(view.dv) {}
 
-    std::int64_t q_warps, q_tile, k_warps, k_tile, stages, smem_swizzle, d, dv;
+    std::int64_t d, dv;
 
     std::int64_t row_bytes(std::int64_t columns) const {
         return round_up(columns, 16) * 2 + (smem_swizzle != 0 && columns % 64 == 0 ? 0 : 16);
@@ -113,7 +110,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 Config usual_config(const View& view, const SearchSpace& rules) {
@@ -138,7 +135,7 @@ class AttentionBwdTwoPass final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

@@ -8,6 +8,7 @@
 #include "kernel_templates/attention/tma_tiles.h"
 #include "kernel_templates/attention_bwd/wgmma_launch.h"
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -30,22 +31,21 @@ using attention_bwd::View;
 using gemm::i32;
 using std::int64_t;
 
-struct Shape {
-    int64_t q_groups, q_block_k, q_stages, k_groups, k_block_q, k_stages, tile_order, l2_group_mib, pdl;
+// clang-format off
+#define ATTENTION_BWD_WGMMA_PARAMETERS(ROW) \
+    ROW(q_groups, 1, compile, "pass of dQ: warpgroups of 64 queries each", 1, 2, 3) \
+    ROW(q_block_k, 1, compile, "pass of dQ: keys of a tile", 32, 48, 64, 80, 96, 112, 128) \
+    ROW(q_stages, 1, compile, "pass of dQ: tiles of keys and values in shared memory", 2, 3, 4) \
+    ROW(k_groups, 1, compile, "pass of dK and dV: warpgroups of 64 keys each", 1, 2, 3) \
+    ROW(k_block_q, 1, compile, "pass of dK and dV: queries of a tile", 32, 48, 64, 80, 96, 112, 128) \
+    ROW(k_stages, 1, compile, "pass of dK and dV: tiles of queries in shared memory", 2, 3, 4) \
+    ROW(tile_order, 1, launch, "tiles of a head 0: first rows first, 1: those that meet most of the other side first", 0, 1) \
+    ROW(l2_group_mib, 1, launch, "heads whose other side has that size are worked on together; 0: each alone", 0, 16, 32) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
 
-    // A parameter that the config lacks is 1.
-    explicit Shape(const Config& config) {
-        gemm::ConfigReader reader(config);
-        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-        q_groups = get("q_groups"), q_block_k = get("q_block_k"), q_stages = get("q_stages");
-        k_groups = get("k_groups"), k_block_q = get("k_block_q"), k_stages = get("k_stages");
-        tile_order = get("tile_order"), l2_group_mib = get("l2_group_mib"), pdl = get("pdl");
-    }
-    Config config() const {
-        return {{"q_groups", q_groups},     {"q_block_k", q_block_k},       {"q_stages", q_stages},
-                {"k_groups", k_groups},     {"k_block_q", k_block_q},       {"k_stages", k_stages},
-                {"tile_order", tile_order}, {"l2_group_mib", l2_group_mib}, {"pdl", pdl}};
-    }
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_WGMMA_PARAMETERS)
 
     int64_t q_rows() const { return 64 * q_groups; }
     int64_t k_rows() const { return 64 * k_groups; }
@@ -69,69 +69,49 @@ int64_t q_registers(const View& view, int64_t block_k) {
 }
 // Whether a block of the pass of dK and dV computes one of them alone (kernel.cuh).
 bool splits_sums(const View& view) {
-    return Shape::columns(view) > 344;
+    return ResolvedConfig::columns(view) > 344;
 }
 // dK, dV, scores, their gradients, an operand.
 int64_t k_registers(const View& view, int64_t block_q) {
     const int64_t widest = std::max(padded(view.d), padded(view.dv));
-    const int64_t kept = splits_sums(view) ? widest / 2 + beside(widest) : Shape::columns(view) / 2;
+    const int64_t kept = splits_sums(view) ? widest / 2 + beside(widest) : ResolvedConfig::columns(view) / 2;
     return kept + block_q + block_q / 4 + 28;
 }
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    const std::vector<int64_t> lengths = {32, 48, 64, 80, 96, 112, 128};
-    return {
-        {"q_groups", {1, 2, 3}, compile, "pass of dQ: warpgroups of 64 queries each"},
-        {"q_block_k", lengths, compile, "pass of dQ: keys of a tile"},
-        {"q_stages", {2, 3, 4}, compile, "pass of dQ: tiles of keys and values in shared memory"},
-        {"k_groups", {1, 2, 3}, compile, "pass of dK and dV: warpgroups of 64 keys each"},
-        {"k_block_q", lengths, compile, "pass of dK and dV: queries of a tile"},
-        {"k_stages", {2, 3, 4}, compile, "pass of dK and dV: tiles of queries in shared memory"},
-        {"tile_order", {0, 1}, launch, "tiles of a head 0: first rows first, 1: those that meet most of the other side first"},
-        {"l2_group_mib", {0, 16, 32}, launch, "heads whose other side has that size are worked on together; 0: each alone"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-    };
-}
-
-using Rule = std::function<bool(const Config&)>;
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
     const int64_t smem = device.limits.smem_per_block_bytes;
     const bool grows = view.band.has_high && !view.band.has_low;
     return {
-        {"a tile has twice the queries that there are", {"q_groups"}, rule([=](const Shape& s) {
+        {"a tile has twice the queries that there are", {"q_groups"}, rule([=](const ResolvedConfig& s) {
              return s.q_groups == 1 || s.q_rows() < 2 * view.q_len;
          })},
-        {"a tile has twice the keys that there are", {"k_groups"}, rule([=](const Shape& s) {
+        {"a tile has twice the keys that there are", {"k_groups"}, rule([=](const ResolvedConfig& s) {
              return s.k_groups == 1 || s.k_rows() < 2 * view.kv_len;
          })},
         {"dQ, scores and their gradients exceed the registers that setmaxnreg can give",
          {"q_groups", "q_block_k"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              // One group may have 255, which both bounds of a window take beside wide sums.
              const int64_t bounds = view.band.has_low && s.q_groups > 1 ? beside(padded(view.d)) / 2 : 0;
              return q_registers(view, s.q_block_k) + bounds <= registers_of(s.q_groups);
          })},
         {"dK, dV, scores and their gradients exceed the registers that setmaxnreg can give",
          {"k_groups", "k_block_q"},
-         rule([=](const Shape& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_groups); })},
-        {"tiles of the pass of dQ exceed shared memory", {"q_groups", "q_block_k", "q_stages"}, rule([=](const Shape& s) {
-             return s.q_smem_bytes(view) <= smem;
-         })},
-        {"tiles of the pass of dK and dV exceed shared memory", {"k_groups", "k_block_q", "k_stages"}, rule([=](const Shape& s) {
-             return s.k_smem_bytes(view) <= smem;
-         })},
+         rule([=](const ResolvedConfig& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_groups); })},
+        {"tiles of the pass of dQ exceed shared memory",
+         {"q_groups", "q_block_k", "q_stages"},
+         rule([=](const ResolvedConfig& s) { return s.q_smem_bytes(view) <= smem; })},
+        {"tiles of the pass of dK and dV exceed shared memory",
+         {"k_groups", "k_block_q", "k_stages"},
+         rule([=](const ResolvedConfig& s) { return s.k_smem_bytes(view) <= smem; })},
         {"tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long",
          {"tile_order"},
-         rule([=](const Shape& s) { return s.tile_order == 0 || grows; })},
-        {"l2_group_mib although the longest tiles do not come first", {"tile_order", "l2_group_mib"}, rule([](const Shape& s) {
-             return s.l2_group_mib == 0 || s.tile_order == 1;
-         })},
+         rule([=](const ResolvedConfig& s) { return s.tile_order == 0 || grows; })},
+        {"l2_group_mib although the longest tiles do not come first",
+         {"tile_order", "l2_group_mib"},
+         rule([](const ResolvedConfig& s) { return s.l2_group_mib == 0 || s.tile_order == 1; })},
     };
 }
 
@@ -144,7 +124,7 @@ int64_t widest(const View& view, int64_t groups, int64_t most, int64_t (*registe
 
 Config usual_config(const View& view, const SearchSpace& space) {
     const bool grows = view.band.has_high && !view.band.has_low;
-    Shape s{Config{}};
+    ResolvedConfig s;
     s.tile_order = grows ? 1 : 0, s.l2_group_mib = grows ? 32 : 0, s.pdl = 1;
     for (const int64_t groups : {2, 1}) {
         s.q_groups = 64 * groups < 2 * view.q_len ? groups : 1;
@@ -153,7 +133,7 @@ Config usual_config(const View& view, const SearchSpace& space) {
             s.k_block_q = widest(view, groups, 64, k_registers);
             for (const auto& [q_stages, k_stages] : {std::pair<int64_t, int64_t>{3, 4}, {3, 3}, {2, 3}, {2, 2}}) {
                 s.q_stages = q_stages, s.k_stages = k_stages;
-                if (space.contains(s.config())) return s.config();
+                if (space.contains(config_from(s))) return config_from(s);
             }
         }
     }
@@ -163,7 +143,7 @@ Config usual_config(const View& view, const SearchSpace& space) {
 
 // ---- the launch ----
 
-LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) {
+LaunchStep query_step(const Problem& problem, const View& view, const ResolvedConfig& s) {
     const int64_t tiles = ceil_div(view.q_len, s.q_rows()), all = tiles * view.q_heads * view.b;
     LaunchStep step;
     step.grid = {narrow<std::uint32_t>(all), 1, 1};
@@ -188,7 +168,7 @@ LaunchStep query_step(const Problem& problem, const View& view, const Shape& s) 
     return step;
 }
 
-LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
+LaunchStep key_step(const Problem& problem, const View& view, const ResolvedConfig& s) {
     const int64_t tiles = ceil_div(view.kv_len, s.k_rows()), all = tiles * view.kv_heads * view.b;
     LaunchStep step;
     step.entry = "_keys";
@@ -205,9 +185,9 @@ LaunchStep key_step(const Problem& problem, const View& view, const Shape& s) {
 
 // Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end. Fitted as
 // that of one_pass.
-double predict(const View& view, const Shape& s, const Device& device) {
+double predict(const View& view, const ResolvedConfig& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
-    const auto columns = static_cast<double>(Shape::columns(view));
+    const auto columns = static_cast<double>(ResolvedConfig::columns(view));
     const auto rate = [](int64_t groups, int64_t length) {
         return 1900.0 *
                (groups == 1   ? 0.6
@@ -259,7 +239,7 @@ class AttentionBwdWgmma final : public StructuredFamily {
         const View view(problem);
         LaunchPlan plan;
         if (view.rows() == 0 || view.kv_len == 0) return plan;
-        const Shape s(config);
+        const auto s = resolve<ResolvedConfig>(config);
         plan.workspace_bytes = static_cast<std::size_t>(2 * vector_bytes(view));
         plan.steps = {attention_bwd::prepare_step(view, Scratch::workspace), query_step(problem, view, s),
                       key_step(problem, view, s)};
@@ -268,11 +248,13 @@ class AttentionBwdWgmma final : public StructuredFamily {
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [view = View(problem), device](const Config& config) { return predict(view, Shape(config), device); };
+        return [view = View(problem), device](const Config& config) {
+            return predict(view, resolve<ResolvedConfig>(config), device);
+        };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

@@ -35,7 +35,7 @@ constexpr double kDoubtOfMore = 1.05;
 struct Touched {
     double x, y;
 };
-Touched touched(const Streams& x, const Shape& s) {
+Touched touched(const Streams& x, const ResolvedConfig& s) {
     if (!x.x_along_k) {
         const double runs = 32.0 / static_cast<double>(std::min<std::int64_t>(32, s.block_lines()));
         return {runs, runs};
@@ -48,7 +48,7 @@ Touched touched(const Streams& x, const Shape& s) {
 
 }  // namespace
 
-double predict(const Streams& x, const Shape& s, const Device& device) {
+double predict(const Streams& x, const ResolvedConfig& s, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);
     const std::int64_t tiles_n = gemm::ceil_div(x.columns, s.columns);
     const auto blocks = static_cast<double>(gemm::ceil_div(x.lines, s.block_lines()) * tiles_n * x.batch);

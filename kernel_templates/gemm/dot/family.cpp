@@ -11,7 +11,7 @@
 namespace autotune {
 namespace {
 
-using dot::Shape;
+using dot::ResolvedConfig;
 using dot::Streams;
 using gemm::ceil_div;
 using gemm::DefaultChoice;
@@ -23,47 +23,38 @@ constexpr int64_t kOtherRegisters = 24;   // addresses; and two a column, its su
 
 // ---- the space ----
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"swap_ab", {0, 1}, compile, "whose lines are shared out among blocks: 0: A's rows, 1: B's columns"},
-        {"threads", {64, 128, 256, 512, 1024}, compile, "threads a block"},
-        {"lanes", {2, 4, 8, 16, 32, 64, 128, 256}, compile, "threads that share the K of a line"},
-        {"columns", {1, 2, 4, 8, 16}, compile, "lines of the other operand a block"},
-        {"unroll", {1, 2, 4, 8, 16, 32}, compile, "accesses that a thread has on their way at once"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&dot::shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> rules_of(const Streams& x, int64_t registers) {
     return {
-        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const Shape& s) {
+        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
              return (s.swap_ab != 0) == x.swap_ab;
          })},
         {"a block has no threads for so many lanes, or no eight lines where they are neighbours",
          {"threads", "lanes"},
-         rule([=](const Shape& s) { return x.x_along_k ? s.lanes >= 4 && s.lanes <= s.threads : 8 * s.lanes <= s.threads; })},
-        {"a thread would store more than one element", {"lanes", "columns"}, rule([](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
+             return x.x_along_k ? s.lanes >= 4 && s.lanes <= s.threads : 8 * s.lanes <= s.threads;
+         })},
+        {"a thread would store more than one element", {"lanes", "columns"}, rule([](const ResolvedConfig& s) {
              return s.columns <= s.lanes;
          })},
-        {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
+        {"fewer columns cover the other operand", {"columns"}, rule([=](const ResolvedConfig& s) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},
-        {"half as many lanes reach all of K in one access each", {"lanes"}, rule([=](const Shape& s) {
+        {"half as many lanes reach all of K in one access each", {"lanes"}, rule([=](const ResolvedConfig& s) {
              return s.lanes <= 4 || s.lanes / 2 * x.width() < x.k;
          })},
-        {"half as many accesses reach all of K", {"lanes", "unroll"}, rule([=](const Shape& s) {
+        {"half as many accesses reach all of K", {"lanes", "unroll"}, rule([=](const ResolvedConfig& s) {
              return s.unroll == 1 || s.lanes * x.width() * s.unroll / 2 < x.k;
          })},
-        {"a round of loads exceeds the registers", {"threads", "columns", "unroll"}, rule([=](const Shape& s) {
+        {"a round of loads exceeds the registers", {"threads", "columns", "unroll"}, rule([=](const ResolvedConfig& s) {
              return s.loaded_registers(x) <= std::min(kLoadedRegisters, registers / s.threads - kOtherRegisters - 2 * s.columns);
          })},
     };
 }
 
-Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t columns, int64_t unroll) {
-    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes}, {"columns", columns}, {"unroll", unroll}};
+ResolvedConfig point(const Streams& x, int64_t threads, int64_t lanes, int64_t columns, int64_t unroll) {
+    return {.swap_ab = x.swap_ab ? 1 : 0, .threads = threads, .lanes = lanes, .columns = columns, .unroll = unroll};
 }
 
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
@@ -72,8 +63,9 @@ Config choose_default(const SearchSpace& space, const Streams& x, const Device& 
         for (int64_t lanes = 2; lanes <= std::min<int64_t>(threads, 256); lanes *= 2) {
             for (const int64_t columns : {1, 2, 4, 8}) {
                 for (const int64_t unroll : {32, 16, 8, 4, 2, 1}) {
-                    const Config config = config_at(x, threads, lanes, columns, unroll);
-                    choice.offer(config, dot::predict(x, Shape(config), device));
+                    const ResolvedConfig s = point(x, threads, lanes, columns, unroll);
+                    const double us = dot::predict(x, s, device);
+                    if (choice.wants(us)) choice.offer(config_from(s), us);
                 }
             }
         }
@@ -95,13 +87,13 @@ class Dot final : public StructuredFamily {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
-            const Shape s(config);
+            const auto s = resolve<ResolvedConfig>(config);
             return dot::predict(Streams(g, s.swap_ab != 0), s, device);
         };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return rules_of(Streams(Gemm(problem)), device.limits.registers_per_sm);
     }
@@ -110,9 +102,9 @@ class Dot final : public StructuredFamily {
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
         const Streams x{Gemm(problem)};
-        return {{"warp_a_line", config_at(x, 128, 32, 1, 4)},
-                {"block_a_line", config_at(x, 256, 256, 1, 4)},
-                {"four_warps_along_k", config_at(x, 128, 4, 1, 8)}};
+        return {{"warp_a_line", config_from(point(x, 128, 32, 1, 4))},
+                {"block_a_line", config_from(point(x, 256, 256, 1, 4))},
+                {"four_warps_along_k", config_from(point(x, 128, 4, 1, 8))}};
     }
 };
 
@@ -131,7 +123,7 @@ LaunchPlan Dot::plan(const Problem& problem, const Config& config, const Device&
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-    const Shape s(config);
+    const auto s = resolve<ResolvedConfig>(config);
     const Streams x(g, s.swap_ab != 0);
     LaunchStep step;
     step.grid = {narrow<std::uint32_t>(ceil_div(x.lines, s.block_lines())), narrow<std::uint32_t>(ceil_div(x.columns, s.columns)),

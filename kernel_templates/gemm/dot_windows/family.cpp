@@ -12,7 +12,7 @@ namespace autotune {
 namespace {
 
 using dot_windows::kWindow;
-using dot_windows::Shape;
+using dot_windows::ResolvedConfig;
 using dot_windows::window_k;
 using gemm::DefaultChoice;
 using gemm::Gemm;
@@ -24,64 +24,58 @@ constexpr int64_t kStaticSmem = 48 * 1024;  // without asking for more
 
 // ---- the space ----
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"swap_ab", {0, 1}, compile, "whose lines are shared out among blocks: 0: A's rows, 1: B's columns"},
-        {"threads", {128, 256, 512, 1024}, compile, "threads a block"},
-        {"lanes", {8, 16, 32, 64, 128, 256, 512}, compile, "threads that share the K of a line"},
-        {"rows", {1, 2, 4}, compile, "lines of a thread that share what it reads of the other operand"},
-        {"columns", {1, 2, 4, 8}, compile, "lines of the other operand a block"},
-        {"unroll", {1, 2, 4, 8}, compile, "windows of a line that a thread has on their way at once"},
-        {"cluster_k", {1, 2, 4, 8}, compile, "blocks of a cluster that share K"},
-    };
-}
-
 bool has_clusters(const Device& device) {
     return device.identity.cc_major >= 9;
 }
 
-constexpr auto rule = gemm::rules_by(&dot_windows::shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> rules_of(const Streams& x, const Device& device) {
     const int64_t registers = device.limits.registers_per_sm;
     const bool may_be_clusters = has_clusters(device);
     return {
-        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const Shape& s) {
+        {"the operand with fewer lines is divided among the blocks", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
              return (s.swap_ab != 0) == x.swap_ab;
          })},
         {"a block has too few threads for one line, or for two windows where lines are neighbours",
          {"threads", "lanes"},
-         rule([=](const Shape& s) { return x.x_along_k ? s.lanes <= s.threads : 2 * s.lanes <= s.threads; })},
-        {"more than one window a thread where lines are neighbours", {"rows"}, rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) { return x.x_along_k ? s.lanes <= s.threads : 2 * s.lanes <= s.threads; })},
+        {"more than one window a thread where lines are neighbours", {"rows"}, rule([=](const ResolvedConfig& s) {
              return x.x_along_k || s.rows == 1;
          })},
-        {"a thread would store more than one element", {"lanes", "rows", "columns"}, rule([=](const Shape& s) {
+        {"a thread would store more than one element", {"lanes", "rows", "columns"}, rule([=](const ResolvedConfig& s) {
              return (x.x_along_k ? s.rows : kWindow) * s.columns <= s.lanes;
          })},
-        {"fewer columns cover the other operand", {"columns"}, rule([=](const Shape& s) {
+        {"fewer columns cover the other operand", {"columns"}, rule([=](const ResolvedConfig& s) {
              return s.columns == 1 || s.columns < 2 * x.columns;
          })},
-        {"half as many lanes reach all of K in one window each", {"lanes", "cluster_k"}, rule([=](const Shape& s) {
+        {"half as many lanes reach all of K in one window each", {"lanes", "cluster_k"}, rule([=](const ResolvedConfig& s) {
              return s.all_lanes() <= 8 || s.all_lanes() / 2 * window_k(x) < x.k;
          })},
-        {"half as many windows reach all of K", {"lanes", "unroll", "cluster_k"}, rule([=](const Shape& s) {
+        {"half as many windows reach all of K", {"lanes", "unroll", "cluster_k"}, rule([=](const ResolvedConfig& s) {
              return s.unroll == 1 || s.all_lanes() * window_k(x) * s.unroll / 2 < x.k;
          })},
-        {"a cluster before sm_90", {"cluster_k"}, rule([=](const Shape& s) { return s.cluster_k == 1 || may_be_clusters; })},
-        {"windows and sums exceed the registers", {"threads", "rows", "columns", "unroll"}, rule([=](const Shape& s) {
+        {"a cluster before sm_90", {"cluster_k"}, rule([=](const ResolvedConfig& s) {
+             return s.cluster_k == 1 || may_be_clusters;
+         })},
+        {"windows and sums exceed the registers", {"threads", "rows", "columns", "unroll"}, rule([=](const ResolvedConfig& s) {
              return s.held_registers(x) + kOtherRegisters <= std::min<int64_t>(registers / s.threads, 168);
          })},
         {"sums that meet exceed 48 KiB of shared memory",
          {"threads", "lanes", "rows", "columns", "cluster_k"},
-         rule([=](const Shape& s) { return s.smem_bytes(x) <= kStaticSmem; })},
+         rule([=](const ResolvedConfig& s) { return s.smem_bytes(x) <= kStaticSmem; })},
     };
 }
 
-Config config_at(const Streams& x, int64_t threads, int64_t lanes, int64_t rows, int64_t columns, int64_t unroll,
-                 int64_t cluster_k) {
-    return {{"swap_ab", x.swap_ab ? 1 : 0}, {"threads", threads}, {"lanes", lanes},        {"rows", rows},
-            {"columns", columns},           {"unroll", unroll},   {"cluster_k", cluster_k}};
+ResolvedConfig point(const Streams& x, int64_t threads, int64_t lanes, int64_t rows, int64_t columns, int64_t unroll,
+                     int64_t cluster_k) {
+    return {.swap_ab = x.swap_ab ? 1 : 0,
+            .threads = threads,
+            .lanes = lanes,
+            .rows = rows,
+            .columns = columns,
+            .unroll = unroll,
+            .cluster_k = cluster_k};
 }
 
 // All but the widest blocks; what the rules refuse anyway is not predicted first.
@@ -96,8 +90,9 @@ Config choose_default(const SearchSpace& space, const Streams& x, const Device& 
                 for (int64_t rows = 1; rows <= most_rows; rows *= 2) {
                     for (int64_t columns = 1; columns <= 8 && columns < 2 * x.columns; columns *= 2) {
                         for (const int64_t unroll : {8, 4, 2, 1}) {
-                            const Config config = config_at(x, threads, lanes, rows, columns, unroll, cluster_k);
-                            choice.offer(config, dot_windows::predict(x, Shape(config), device));
+                            const ResolvedConfig s = point(x, threads, lanes, rows, columns, unroll, cluster_k);
+                            const double us = dot_windows::predict(x, s, device);
+                            if (choice.wants(us)) choice.offer(config_from(s), us);
                         }
                     }
                 }
@@ -121,13 +116,13 @@ class DotWindows final : public StructuredFamily {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
-            const Shape s(config);
+            const auto s = resolve<ResolvedConfig>(config);
             return dot_windows::predict(Streams(g, s.swap_ab != 0), s, device);
         };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return rules_of(Streams(Gemm(problem)), device);
     }
@@ -137,9 +132,10 @@ class DotWindows final : public StructuredFamily {
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
         const Streams x{Gemm(problem)};
         std::vector<NamedConfig> named;
-        named.push_back({"few_lanes", x.x_along_k ? config_at(x, 128, 32, 1, 1, 2, 1) : config_at(x, 256, 8, 1, 1, 4, 1)});
-        named.push_back({"many_lanes", x.x_along_k ? config_at(x, 256, 256, 1, 1, 2, 1) : config_at(x, 512, 64, 1, 1, 4, 1)});
-        if (has_clusters(device)) named.push_back({"four_blocks_along_k", config_at(x, 256, 32, 1, 1, 2, 4)});
+        named.push_back({"few_lanes", config_from(x.x_along_k ? point(x, 128, 32, 1, 1, 2, 1) : point(x, 256, 8, 1, 1, 4, 1))});
+        named.push_back(
+            {"many_lanes", config_from(x.x_along_k ? point(x, 256, 256, 1, 1, 2, 1) : point(x, 512, 64, 1, 1, 4, 1))});
+        if (has_clusters(device)) named.push_back({"four_blocks_along_k", config_from(point(x, 256, 32, 1, 1, 2, 4))});
         return named;
     }
 };
@@ -164,7 +160,7 @@ LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const 
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-    const Shape s(config);
+    const auto s = resolve<ResolvedConfig>(config);
     const Streams x(g, s.swap_ab != 0);
     LaunchStep step;
     step.grid = {narrow<std::uint32_t>(s.clusters(x) * s.cluster_k), narrow<std::uint32_t>(gemm::ceil_div(x.columns, s.columns)),

@@ -6,36 +6,24 @@ namespace autotune::dot_windows {
 
 using std::int64_t;
 
-// Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& config) {
-    const auto get = [&config](const char* name) { return config.find(name).value_or(1); };
-    swap_ab = get("swap_ab");
-    threads = get("threads");
-    lanes = get("lanes");
-    rows = get("rows");
-    columns = get("columns");
-    unroll = get("unroll");
-    cluster_k = get("cluster_k");
-}
-
-int64_t Shape::block_lines(const gemm::Streams& x) const {
+int64_t ResolvedConfig::block_lines(const gemm::Streams& x) const {
     // Of one group too, as configs are predicted before rules refuse them.
     return x.x_along_k ? groups() * rows : kWindow * std::max<int64_t>(1, groups() - 1);
 }
 
 // Groups with k along X take lines that lie eight apart: the last eight groups that have any may have one line each.
-int64_t Shape::clusters(const gemm::Streams& x) const {
+int64_t ResolvedConfig::clusters(const gemm::Streams& x) const {
     if (!x.x_along_k) return gemm::ceil_div(x.lines, block_lines(x));
     const int64_t whole = x.lines / (kWindow * rows), left = x.lines % (kWindow * rows);
     return gemm::ceil_div(whole * kWindow + std::min(left, kWindow), groups());
 }
 
-int64_t Shape::held_registers(const gemm::Streams& x) const {
+int64_t ResolvedConfig::held_registers(const gemm::Streams& x) const {
     const int64_t sums = (x.x_along_k ? rows : kWindow) * columns;
     return unroll * (rows * kWindow / 2 + columns * window_k(x)) + sums;
 }
 
-int64_t Shape::smem_bytes(const gemm::Streams& x) const {
+int64_t ResolvedConfig::smem_bytes(const gemm::Streams& x) const {
     const int64_t of_lines = lanes * columns * kWindow * (groups() + 1);
     const int64_t of_k = lanes > 32 ? lanes / 32 * rows * columns * groups() : 0;
     return 4 * ((x.x_along_k ? of_k : of_lines) + (cluster_k > 1 ? threads : 0));

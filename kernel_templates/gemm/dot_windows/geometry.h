@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernel_templates/gemm/streams.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -17,10 +18,20 @@ inline std::int64_t window_k(const gemm::Streams& x) {
     return x.x_along_k ? kWindow : 1;
 }
 
-struct Shape {
-    std::int64_t swap_ab, threads, lanes, rows, columns, unroll, cluster_k;
+// clang-format off
+#define GEMM_DOT_WINDOWS_PARAMETERS(ROW) \
+    ROW(swap_ab, 1, compile, "whose lines are shared out among blocks: 0: A's rows, 1: B's columns", 0, 1) \
+    ROW(threads, 1, compile, "threads a block", 128, 256, 512, 1024) \
+    ROW(lanes, 1, compile, "threads that share the K of a line", 8, 16, 32, 64, 128, 256, 512) \
+    ROW(rows, 1, compile, "lines of a thread that share what it reads of the other operand", 1, 2, 4) \
+    ROW(columns, 1, compile, "lines of the other operand a block", 1, 2, 4, 8) \
+    ROW(unroll, 1, compile, "windows of a line that a thread has on their way at once", 1, 2, 4, 8) \
+    ROW(cluster_k, 1, compile, "blocks of a cluster that share K", 1, 2, 4, 8)
+// clang-format on
 
-    explicit Shape(const Config& config);
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_DOT_WINDOWS_PARAMETERS)
+
     // Of lanes: lines that a block reads at once where k is contiguous in X, else its windows at one k.
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
     // Threads that share the K of a line, in all blocks of a cluster.
@@ -34,11 +45,7 @@ struct Shape {
     std::int64_t smem_bytes(const gemm::Streams& x) const;
 };
 
-inline Shape shape_of(const Config& config) {
-    return Shape(config);
-}
-
 // Predicted time in microseconds.
-double predict(const gemm::Streams& x, const Shape& s, const Device& device);
+double predict(const gemm::Streams& x, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::dot_windows

@@ -23,12 +23,12 @@ constexpr double kClocksOfGather = 556, kClocksOfEight = 84.9, kClocksOfDeal = 3
 constexpr double kClocksOfEdgesOfLines = 1368, kClocksOfEdgesOfK = 920;  // an element of a thread
 
 // Clocks of one multiplication on a quarter of an SM. A warp that waits for a whole round of registers leaves it idle in between.
-double clocks_of_multiply(const Shape& s) {
+double clocks_of_multiply(const ResolvedConfig& s) {
     return s.x_smem != 0 ? 8 : 16.0;
 }
 
 // Blocks that run at once on one SM.
-double resident_blocks(const Grid& grid, const Shape& s, const DeviceLimits& limits) {
+double resident_blocks(const Grid& grid, const ResolvedConfig& s, const DeviceLimits& limits) {
     const auto threads = static_cast<double>(s.threads());
     const double wanted = static_cast<double>(s.registers()) + kSpareRegisters;
     const double given = limits.registers_per_sm / (threads * static_cast<double>(s.min_blocks));
@@ -40,7 +40,7 @@ double resident_blocks(const Grid& grid, const Shape& s, const DeviceLimits& lim
 }
 
 // The steps of a warp one after the other, or the multiplications of an SM, whichever takes longer.
-double multiply_clocks(const Grid& grid, const Shape& s, double waves, double blocks_of_sm) {
+double multiply_clocks(const Grid& grid, const ResolvedConfig& s, double waves, double blocks_of_sm) {
     const double steps = std::ceil(static_cast<double>(grid.part_k) / static_cast<double>(32 * s.warps_k));
     const auto multiplies = static_cast<double>(2 * s.tiles() * (s.block_n / 8));
     const double warp = std::ceil(waves) * steps * (kClocksOfStep + multiplies * clocks_of_multiply(s));
@@ -48,7 +48,7 @@ double multiply_clocks(const Grid& grid, const Shape& s, double waves, double bl
 }
 
 // Between the last byte of X and the end of the kernel.
-double reduction_us(const Streams& x, const Grid& grid, const Shape& s, double bytes_per_us) {
+double reduction_us(const Streams& x, const Grid& grid, const ResolvedConfig& s, double bytes_per_us) {
     const double us = 0.197 + 0.00904 * static_cast<double>(s.warps_k);
     if (s.split_k == 1) return us;
     const auto partial = static_cast<double>(grid.tiles * s.split_k * s.block_lines(x) * grid.columns * 4);
@@ -56,7 +56,7 @@ double reduction_us(const Streams& x, const Grid& grid, const Shape& s, double b
 }
 
 // Clocks in which a block's threads bring Y to shared memory, where they wait for it.
-double staging_clocks(const Streams& x, const Grid& grid, const Shape& s) {
+double staging_clocks(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     if (x.y_along_k && x.align_y == 16 && !x.groups_lines() && !x.groups_k()) return 0.0;
     const std::int64_t at_once = x.y_along_k && x.groups_k() ? 64 : 8;  // k that a thread takes
     const std::int64_t used = std::min(s.block_k, gemm::round_up(std::min(grid.part_k, s.block_k), s.round_k())) / at_once;
@@ -72,7 +72,7 @@ double staging_clocks(const Streams& x, const Grid& grid, const Shape& s) {
 }
 
 // Elements of C of a thread.
-double elements(const Streams& x, const Grid& grid, const Shape& s) {
+double elements(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     const double a_block = static_cast<double>(s.block_lines(x) * grid.columns) / static_cast<double>(s.threads());
     return std::ceil(a_block / static_cast<double>(s.cluster != 0 ? s.split_k : 1));
 }
@@ -85,7 +85,7 @@ double unaligned(const Streams& x) {
 
 }  // namespace
 
-double predict(const Streams& x, const Shape& s, const Device& device) {
+double predict(const Streams& x, const ResolvedConfig& s, const Device& device) {
     const Grid grid(x, s);
     const auto sms = static_cast<double>(device.identity.sm_count);
     const double clock = device.clock_mhz * 0.704;

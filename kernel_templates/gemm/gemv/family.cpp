@@ -18,126 +18,104 @@ using gemm::DefaultChoice;
 using gemm::Gemm;
 using gemm::i32;
 using gemv::Grid;
-using gemv::Shape;
+using gemv::kParts;
+using gemv::ResolvedConfig;
 using gemv::Streams;
 using std::int64_t;
 
-constexpr int64_t kRegisters = 255;                                           // of one thread
-constexpr int64_t kOtherRegisters = 48;                                       // beside sums and what is loaded ahead
-constexpr int64_t kClusterBlocks = 8;                                         // that every GPU with clusters can place
-constexpr std::array<int64_t, 10> kParts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};  // of K
+constexpr int64_t kRegisters = 255;      // of one thread
+constexpr int64_t kOtherRegisters = 48;  // beside sums and what is loaded ahead
+constexpr int64_t kClusterBlocks = 8;    // that every GPU with clusters can place
 
 // ---- the space ----
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"swap_ab", {0, 1}, compile, "what is streamed: 0: A, 1: B, which computes the transpose"},
-        {"block_m", {16, 32, 64, 128, 256}, compile, "lines of the streamed operand a block"},
-        {"block_n", {8, 16, 24, 32, 40, 48, 56, 64}, compile, "lines of the other operand a block"},
-        {"warps_m", {1, 2, 4, 8}, compile, "warps along the lines"},
-        {"warps_k", {1, 2, 4, 8, 16}, compile, "warps along K, whose sums are added in shared memory"},
-        {"unroll", {1, 2, 4, 8}, compile, "steps of 32 k that a warp loads ahead"},
-        {"x_smem", {0, 1}, compile, "they wait in 0: registers, 1: shared memory"},
-        {"block_k", {128, 256, 512, 1024, 2048, 4096}, compile, "depth of the other operand in shared memory at once"},
-        {"min_blocks", {1, 2, 3, 4}, compile, "blocks that the registers of an SM must hold"},
-        {"evict_first", {0, 1}, compile, "1: L2 drops the streamed operand first"},
-        {"cluster",
-         {0, 1},
-         compile,
-         "1: the parts of K are a cluster and add through its shared memory; 0: through the workspace"},
-        {"split_k", {kParts.begin(), kParts.end()}, launch, "parts of K"},
-        {"prefetch_k",
-         {0, 512, 2048, 8192},
-         launch,
-         "k of each part that are fetched into L2 while the kernel before this one ends"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&gemv::shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const Streams x(g);
-    to.push_back({"the operand with fewer lines is streamed", {"swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"the operand with fewer lines is streamed", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
                       return (s.swap_ab != 0) == (g.m <= g.n);
                   })});
-    to.push_back({"another width covers the other operand with less waste", {"block_n"}, rule([=](const Shape& s) {
+    to.push_back({"another width covers the other operand with less waste", {"block_n"}, rule([=](const ResolvedConfig& s) {
                       return s.block_n == x.block_n();
                   })});
     to.push_back({"a warp does not have 16, 32 or 64 lines, or not 64 where lines are contiguous",
                   {"block_m", "warps_m"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const int64_t lines = s.block_m / s.warps_m;
                       return lines == 64 || (x.x_along_k && (lines == 16 || lines == 32));
                   })});
-    to.push_back({"a block has fewer than 2 or more than 16 warps", {"warps_m", "warps_k"}, rule([](const Shape& s) {
+    to.push_back({"a block has fewer than 2 or more than 16 warps", {"warps_m", "warps_k"}, rule([](const ResolvedConfig& s) {
                       return s.warps() >= 2 && s.warps() <= 16;
                   })});
-    to.push_back({"fewer than eight warps along K for rows at eight places of 16 bytes", {"warps_k"}, rule([=](const Shape& s) {
-                      return !x.groups_k() || s.warps_k >= 8;
-                  })});
-    to.push_back({"a block is at least twice as long as the operand", {"block_m", "warps_m"}, rule([=](const Shape& s) {
+    to.push_back({"fewer than eight warps along K for rows at eight places of 16 bytes",
+                  {"warps_k"},
+                  rule([=](const ResolvedConfig& s) { return !x.groups_k() || s.warps_k >= 8; })});
+    to.push_back({"a block is at least twice as long as the operand", {"block_m", "warps_m"}, rule([=](const ResolvedConfig& s) {
                       return s.warps_m == 1 || s.block_m < 2 * x.lines;
                   })});
 }
 
-bool parts_fill_block_k(const Streams& x, const Shape& s) {
+bool parts_fill_block_k(const Streams& x, const ResolvedConfig& s) {
     return s.block_k == 128 || s.block_k < 2 * ceil_div(x.k, s.split_k) ||
            (x.groups_k() && s.block_k == s.round_k() && s.unroll == 1);
 }
 
 void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
-    to.push_back(
-        {"sums and what is loaded ahead exceed the registers",
-         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "min_blocks"},
-         rule([=](const Shape& s) { return s.registers() <= kRegisters && s.min_blocks <= s.most_blocks(device.limits); })});
-    to.push_back({"registers would hold more than twice as many blocks",
+    to.push_back({"sums and what is loaded ahead exceed the registers",
                   {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "min_blocks"},
-                  rule([=](const Shape& s) { return s.min_blocks == 4 || 2 * s.min_blocks >= s.most_blocks(device.limits); })});
+                  rule([=](const ResolvedConfig& s) {
+                      return s.registers() <= kRegisters && s.min_blocks <= s.most_blocks(device.limits);
+                  })});
+    to.push_back(
+        {"registers would hold more than twice as many blocks",
+         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "min_blocks"},
+         rule([=](const ResolvedConfig& s) { return s.min_blocks == 4 || 2 * s.min_blocks >= s.most_blocks(device.limits); })});
     to.push_back({"block_k is not a whole number of the warps' rounds",
                   {"warps_k", "unroll", "block_k"},
-                  rule([](const Shape& s) { return s.block_k % s.round_k() == 0; })});
-    to.push_back({"block_k is at least twice a part of K", {"warps_k", "unroll", "block_k", "split_k"}, rule([=](const Shape& s) {
-                      return parts_fill_block_k(x, s);
-                  })});
+                  rule([](const ResolvedConfig& s) { return s.block_k % s.round_k() == 0; })});
+    to.push_back({"block_k is at least twice a part of K",
+                  {"warps_k", "unroll", "block_k", "split_k"},
+                  rule([=](const ResolvedConfig& s) { return parts_fill_block_k(x, s); })});
     to.push_back({"an L2 policy although cp.async may be ignored: an illegal instruction on an H200",
                   {"x_smem", "evict_first"},
-                  rule([](const Shape& s) { return s.x_smem == 0 || s.evict_first == 0; })});
+                  rule([](const ResolvedConfig& s) { return s.x_smem == 0 || s.evict_first == 0; })});
     // For any columns and parts of the class: the same instance serves them all.
-    to.push_back({"shared memory is too small",
-                  {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
-                  rule([=](const Shape& s) { return s.smem_bytes(s.block_n, 2) <= device.limits.smem_per_block_bytes; })});
+    to.push_back(
+        {"shared memory is too small",
+         {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
+         rule([=](const ResolvedConfig& s) { return s.smem_bytes(s.block_n, 2) <= device.limits.smem_per_block_bytes; })});
 }
 
 bool may_be_cluster(int64_t split_k) {
     return split_k == 2 || split_k == 4 || split_k == kClusterBlocks;
 }
-bool parts_are_deep(const Streams& x, const Shape& s) {
+bool parts_are_deep(const Streams& x, const ResolvedConfig& s) {
     return s.split_k == 1 || x.k >= 128 * s.split_k;
 }
-bool parts_fill_idle_sms(const Streams& x, const Shape& s, const Device& device) {
+bool parts_fill_idle_sms(const Streams& x, const ResolvedConfig& s, const Device& device) {
     return s.split_k == 1 || Grid(x, s).tiles * s.split_k <= 16 * int64_t{device.identity.sm_count};
 }
 
 void add_split_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const Streams x(g);
     const bool hopper = device.identity.cc_major >= 9;
-    to.push_back({"a cluster before sm_90, or one without 2, 4 or 8 blocks", {"cluster", "split_k"}, rule([=](const Shape& s) {
-                      return s.cluster == 0 || (hopper && may_be_cluster(s.split_k));
-                  })});
-    to.push_back({"prefetch_k before sm_90: a kernel cannot start early", {"prefetch_k"}, rule([=](const Shape& s) {
+    to.push_back({"a cluster before sm_90, or one without 2, 4 or 8 blocks",
+                  {"cluster", "split_k"},
+                  rule([=](const ResolvedConfig& s) { return s.cluster == 0 || (hopper && may_be_cluster(s.split_k)); })});
+    to.push_back({"prefetch_k before sm_90: a kernel cannot start early", {"prefetch_k"}, rule([=](const ResolvedConfig& s) {
                       return s.prefetch_k == 0 || hopper;
                   })});
-    to.push_back({"prefetch_k is at least twice a part of K", {"split_k", "prefetch_k"}, rule([=](const Shape& s) {
+    to.push_back({"prefetch_k is at least twice a part of K", {"split_k", "prefetch_k"}, rule([=](const ResolvedConfig& s) {
                       return s.prefetch_k < std::max<int64_t>(2 * ceil_div(x.k, s.split_k), 513);
                   })});
-    to.push_back(
-        {"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const Shape& s) { return parts_are_deep(x, s); })});
+    to.push_back({"a part of K would have fewer than 128 k", {"split_k"}, rule([=](const ResolvedConfig& s) {
+                      return parts_are_deep(x, s);
+                  })});
     to.push_back({"split-K although tiles alone fill the SMs several times",
                   {"swap_ab", "block_m", "block_n", "warps_m", "split_k"},
-                  rule([=](const Shape& s) { return parts_fill_idle_sms(x, s, device); })});
+                  rule([=](const ResolvedConfig& s) { return parts_fill_idle_sms(x, s, device); })});
 }
 
 struct Point {
@@ -166,21 +144,19 @@ constexpr std::array<Point, 19> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16,
                                             {"stream_64_k2_unroll2", 64, 1, 2, 2, 128}}};
 
 Config config_at(const Point& p, int64_t x_smem, const Gemm& g, const Device& device) {
-    Config config = {{"swap_ab", g.m <= g.n ? 1 : 0},
-                     {"block_m", p.block_m},
-                     {"block_n", Streams(g).block_n()},
-                     {"warps_m", p.warps_m},
-                     {"warps_k", p.warps_k},
-                     {"unroll", p.unroll},
-                     {"x_smem", x_smem},
-                     {"block_k", p.block_k},
-                     {"min_blocks", 1},
-                     {"evict_first", 1 - x_smem},
-                     {"cluster", 0},
-                     {"split_k", 1},
-                     {"prefetch_k", 0}};
-    config.set("min_blocks", std::clamp<int64_t>(Shape(config).most_blocks(device.limits), 1, 4));
-    return config;
+    ResolvedConfig s = {.swap_ab = g.m <= g.n ? 1 : 0,
+                        .block_m = p.block_m,
+                        .block_n = Streams(g).block_n(),
+                        .warps_m = p.warps_m,
+                        .warps_k = p.warps_k,
+                        .unroll = p.unroll,
+                        .x_smem = x_smem,
+                        .block_k = p.block_k,
+                        .evict_first = 1 - x_smem,
+                        .cluster = 0,
+                        .prefetch_k = 0};
+    s.min_blocks = std::clamp<int64_t>(s.most_blocks(device.limits), 1, 4);
+    return config_from(s);
 }
 
 // As much as a quarter of L2 holds.
@@ -203,7 +179,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
                 config.set("split_k", split_k);
                 config.set("cluster", cluster);
                 config.set("prefetch_k", prefetch_of(g, split_k, device));
-                choice.offer(config, gemv::predict(Streams(g), Shape(config), device));
+                choice.offer(config, gemv::predict(Streams(g), resolve<ResolvedConfig>(config), device));
             }
         }
     }
@@ -211,9 +187,9 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
 }
 
 // The parts of K that are predicted fastest, and what is fetched early as the default has it.
-Relaunched relaunched(Shape s, const Gemm& g, const Device& device) {
+Relaunched relaunched(ResolvedConfig s, const Gemm& g, const Device& device) {
     const Streams x(g, s.swap_ab != 0);
-    Shape best = s;
+    ResolvedConfig best = s;
     double best_us = std::numeric_limits<double>::infinity();
     for (const int64_t split_k : kParts) {
         s.split_k = split_k;
@@ -249,16 +225,17 @@ class Gemv final : public StructuredFamily {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
-            const Shape s(config);
+            const auto s = resolve<ResolvedConfig>(config);
             return gemv::predict(Streams(g, s.swap_ab != 0), s, device);
         };
     }
     Relauncher relauncher(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return relaunched(Shape(config), g, device); };
+        return
+            [g = Gemm(problem), device](const Config& config) { return relaunched(resolve<ResolvedConfig>(config), g, device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;
@@ -284,7 +261,7 @@ LaunchPlan Gemv::plan(const Problem& problem, const Config& config, const Device
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
-    const Shape s(config);
+    const auto s = resolve<ResolvedConfig>(config);
     const Streams x(g, s.swap_ab != 0);
     const Grid grid(x, s);
     gemm::WorkspaceLayout layout;

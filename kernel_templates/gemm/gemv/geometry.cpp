@@ -13,32 +13,14 @@ int64_t Streams::block_n() const {
     return round_up(ceil_div(columns, ceil_div(std::max<int64_t>(columns, 1), most)), 8);
 }
 
-// Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& config) {
-    const auto get = [&config](const char* name) { return config.find(name).value_or(1); };
-    swap_ab = get("swap_ab");
-    block_m = get("block_m");
-    block_n = get("block_n");
-    block_k = get("block_k");
-    warps_m = get("warps_m");
-    warps_k = get("warps_k");
-    unroll = get("unroll");
-    x_smem = get("x_smem");
-    min_blocks = get("min_blocks");
-    cluster = get("cluster");
-    evict_first = get("evict_first");
-    split_k = get("split_k");
-    prefetch_k = get("prefetch_k");
-}
-
-int64_t Shape::smem_bytes(int64_t columns, int64_t buffers) const {
+int64_t ResolvedConfig::smem_bytes(int64_t columns, int64_t buffers) const {
     const int64_t waiting = x_smem != 0 ? waiting_bytes() : 0;
     const int64_t staged = waiting + buffers * columns * (block_k + 32) * gemm::kElementBytes;
     const int64_t own_sums = cluster != 0 ? columns * block_m * 4 : 0;
     return std::max(staged, warps_k * columns * (block_m + 4) * 4 + own_sums);
 }
 
-Grid::Grid(const Streams& x, const Shape& s) {
+Grid::Grid(const Streams& x, const ResolvedConfig& s) {
     const int64_t lines = s.block_lines(x);
     tiles_m = x.groups_lines() ? 8 * ceil_div(ceil_div(x.lines, 8), lines) : ceil_div(x.lines, lines);
     tiles_n = ceil_div(x.columns, s.block_n);

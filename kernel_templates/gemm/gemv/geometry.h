@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernel_templates/gemm/streams.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -12,7 +14,8 @@
 // from them. The same formulas stand in kernel.cuh.
 namespace autotune::gemv {
 
-inline constexpr std::int64_t kMostColumns = 64;  // of Y in a block
+inline constexpr std::int64_t kMostColumns = 64;                                          // of Y in a block
+inline constexpr std::array<std::int64_t, 10> kParts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};  // of K
 
 // X is streamed, Y staged.
 struct Streams : gemm::Streams {
@@ -24,11 +27,27 @@ struct Streams : gemm::Streams {
     std::int64_t block_n() const;
 };
 
-struct Shape {
-    std::int64_t swap_ab, block_m, block_n, block_k, warps_m, warps_k, unroll, x_smem, min_blocks, cluster, evict_first, split_k,
-        prefetch_k;
+// clang-format off
+#define GEMM_GEMV_PARAMETERS(ROW) \
+    ROW(swap_ab, 1, compile, "what is streamed: 0: A, 1: B, which computes the transpose", 0, 1) \
+    ROW(block_m, 1, compile, "lines of the streamed operand a block", 16, 32, 64, 128, 256) \
+    ROW(block_n, 1, compile, "lines of the other operand a block", 8, 16, 24, 32, 40, 48, 56, 64) \
+    ROW(warps_m, 1, compile, "warps along the lines", 1, 2, 4, 8) \
+    ROW(warps_k, 1, compile, "warps along K, whose sums are added in shared memory", 1, 2, 4, 8, 16) \
+    ROW(unroll, 1, compile, "steps of 32 k that a warp loads ahead", 1, 2, 4, 8) \
+    ROW(x_smem, 1, compile, "they wait in 0: registers, 1: shared memory", 0, 1) \
+    ROW(block_k, 1, compile, "depth of the other operand in shared memory at once", 128, 256, 512, 1024, 2048, 4096) \
+    ROW(min_blocks, 1, compile, "blocks that the registers of an SM must hold", 1, 2, 3, 4) \
+    ROW(evict_first, 1, compile, "1: L2 drops the streamed operand first", 0, 1) \
+    ROW(cluster, 1, compile, \
+        "1: the parts of K are a cluster and add through its shared memory; 0: through the workspace", 0, 1) \
+    ROW(split_k, 1, launch, "parts of K", kParts.begin(), kParts.end()) \
+    ROW(prefetch_k, 1, launch, \
+        "k of each part that are fetched into L2 while the kernel before this one ends", 0, 512, 2048, 8192)
+// clang-format on
 
-    explicit Shape(const Config& config);
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_GEMV_PARAMETERS)
 
     std::int64_t warps() const { return warps_m * warps_k; }
     std::int64_t threads() const { return 32 * warps(); }
@@ -57,14 +76,10 @@ struct Grid {
     std::int64_t columns;     // of Y, the most in a block
     std::int64_t smem_bytes;  // dynamic
 
-    Grid(const Streams& x, const Shape& s);
+    Grid(const Streams& x, const ResolvedConfig& s);
 };
 
-inline Shape shape_of(const Config& config) {
-    return Shape(config);
-}
-
 // Predicted time in microseconds.
-double predict(const Streams& x, const Shape& s, const Device& device);
+double predict(const Streams& x, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::gemv

@@ -16,7 +16,7 @@ double mma_sync_share(int cc) {
 }
 
 // Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
-double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
+double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double f16_bonus = g.acc_f16 && device.identity.cc() != 80 && device.identity.cc() != 90 ? 2.0 : 1.0;
     const double rate = device.tensor_flop_per_clock_sm() * mma_sync_share(device.identity.cc()) * f16_bonus;
     const auto area = static_cast<double>(s.block_m * s.block_n);
@@ -33,7 +33,7 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
 
 // Bytes of A and B that device memory delivers: what one wave of blocks covers is read once, the next wave again unless the L2
 // holds it.
-double operand_traffic(const Gemm& g, const Shape& s, const Device& device, double concurrent) {
+double operand_traffic(const Gemm& g, const ResolvedConfig& s, const Device& device, double concurrent) {
     const double once = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
     if (once < device.identity.l2_mib * 5.050e5) return once;
     const bool along_m = s.raster != 0;
@@ -49,7 +49,7 @@ double operand_traffic(const Gemm& g, const Shape& s, const Device& device, doub
 }
 
 // Launches beside the main kernel: packing, and adding the parts of K.
-double side_us(const Gemm& g, const Shape& s, const Device& device) {
+double side_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     double us = 0;
     if (s.packs(g.align_a)) us += 1.88 + 4.0 * static_cast<double>(g.m * g.k * g.batch) / bytes_per_us;
@@ -60,7 +60,7 @@ double side_us(const Gemm& g, const Shape& s, const Device& device) {
 
 }  // namespace
 
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double cycles_per_us = device.clock_mhz * 0.922;
     const auto sms = static_cast<double>(device.identity.sm_count);
     const double blocks = static_cast<double>(tiles(g, s) * s.split_k);

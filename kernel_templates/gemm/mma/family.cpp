@@ -23,135 +23,103 @@ using std::int64_t;
 
 // ---- the space ----
 
-constexpr std::array<int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // of K
-constexpr std::array<int64_t, 5> kRows = {32, 64, 128, 192, 256};  // of a tile
-constexpr std::array<int64_t, 6> kColumns = {32, 64, 96, 128, 192, 256};
-constexpr std::array<int64_t, 4> kDepths = {16, 32, 64, 128};
-constexpr std::array<int64_t, 5> kStages = {2, 3, 4, 5, 6};
+constexpr auto rule = rules_by<ResolvedConfig>();
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {kRows.begin(), kRows.end()}, compile, "rows of C that a block computes"},
-        {"block_n", {kColumns.begin(), kColumns.end()}, compile, "columns of C that a block computes"},
-        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
-        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
-        {"block_k", {kDepths.begin(), kDepths.end()}, compile, "depth of a tile in shared memory"},
-        {"stages", {kStages.begin(), kStages.end()}, compile, "tiles in the cp.async ring"},
-        {"smem_swizzle", {0, 1}, compile, "1: shared-memory addresses XORed; 0: rows padded by 16 bytes"},
-        {"reg_buffers", {1, 2}, compile, "2: fragments of the next mma step load during this one"},
-        {"split_barrier",
-         {0, 1},
-         compile,
-         "1: warps tell that they have read a tile one mma step before they wait for the others"},
-        {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"},
-        {"pack", {0, 1}, compile, "1: operands with unaligned rows are first copied to aligned rows in the workspace"},
-        {"split_k",
-         {kParts.begin(), kParts.end()},
-         launch,
-         "parts of K summed by different blocks, added in order by a second kernel"},
-        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
-        {"swizzle_stride", {0, 512, 1024, 2048, 4096}, launch, "width of a panel in elements of C; 0: the whole extent"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&shape_of);
-
-bool parts_have_four_tiles(const Gemm& g, const Shape& s) {
+bool parts_have_four_tiles(const Gemm& g, const ResolvedConfig& s) {
     return s.split_k == 1 || g.k >= 4 * s.split_k * s.block_k;
 }
-bool parts_are_not_empty(const Gemm& g, const Shape& s) {
+bool parts_are_not_empty(const Gemm& g, const ResolvedConfig& s) {
     return s.split_k == 1 || (s.split_k - 1) * k_per_split(g, s) < g.k;
 }
-bool parts_fill_idle_sms(const Gemm& g, const Shape& s, int64_t sm_count) {
+bool parts_fill_idle_sms(const Gemm& g, const ResolvedConfig& s, int64_t sm_count) {
     return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto fits_problem = [](int64_t block, int64_t extent) { return block == 32 || block < 2 * extent; };
-    to.push_back({"block_m is at least twice the problem's rows", {"block_m"}, rule([=](const Shape& s) {
+    to.push_back({"block_m is at least twice the problem's rows", {"block_m"}, rule([=](const ResolvedConfig& s) {
                       return fits_problem(s.block_m, g.m);
                   })});
-    to.push_back({"block_n is at least twice the problem's columns", {"block_n"}, rule([=](const Shape& s) {
+    to.push_back({"block_n is at least twice the problem's columns", {"block_n"}, rule([=](const ResolvedConfig& s) {
                       return fits_problem(s.block_n, g.n);
                   })});
-    to.push_back({"a warp's rows are not a multiple of 16", {"block_m", "warps_m"}, rule([](const Shape& s) {
+    to.push_back({"a warp's rows are not a multiple of 16", {"block_m", "warps_m"}, rule([](const ResolvedConfig& s) {
                       return s.block_m % (16 * s.warps_m) == 0;
                   })});
-    to.push_back({"a warp's columns are not a multiple of 16", {"block_n", "warps_n"}, rule([](const Shape& s) {
+    to.push_back({"a warp's columns are not a multiple of 16", {"block_n", "warps_n"}, rule([](const ResolvedConfig& s) {
                       return s.block_n % (16 * s.warps_n) == 0;
                   })});
-    to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const Shape& s) { return s.warps() >= 2; })});
+    to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const ResolvedConfig& s) { return s.warps() >= 2; })});
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
     to.push_back({"a warp's tile is too small: shared memory would feed fewer than 2 mma a ldmatrix", tile,
-                  rule([](const Shape& s) { return s.warp_m() * s.warp_n() >= 512; })});
-    to.push_back(gemm::warp_aspect_rule(&shape_of));
+                  rule([](const ResolvedConfig& s) { return s.warp_m() * s.warp_n() >= 512; })});
+    to.push_back(gemm::warp_aspect_rule<ResolvedConfig>());
     to.push_back({"more than 8 warps on a tile that 8 can compute", tile,
-                  rule([](const Shape& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
+                  rule([](const ResolvedConfig& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
-    to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const Shape& s) {
+    to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.block_k == 16 || s.block_k < 2 * g.k;
                   })});
     to.push_back({"a tile does not divide evenly among the threads",
                   {"block_m", "block_n", "warps_m", "warps_n", "block_k"},
-                  rule([=](const Shape& s) { return copies_evenly(g, s); })});
-    to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) { return copies_evenly(g, s); })});
+    to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const ResolvedConfig& s) {
                       return s.stages == 2 || (s.stages - 1) * s.block_k <= round_up(g.k, s.block_k);
                   })});
-    to.push_back({"a split barrier without two register buffers", {"reg_buffers", "split_barrier"}, rule([](const Shape& s) {
-                      return s.split_barrier == 0 || s.reg_buffers == 2;
-                  })});
+    to.push_back({"a split barrier without two register buffers",
+                  {"reg_buffers", "split_barrier"},
+                  rule([](const ResolvedConfig& s) { return s.split_barrier == 0 || s.reg_buffers == 2; })});
     to.push_back({"warps would meet before the next tile's copies are issued",
                   {"block_k", "stages", "split_barrier"},
-                  rule([](const Shape& s) { return s.split_barrier == 0 || s.stages > 2 || s.block_k > 32; })});
+                  rule([](const ResolvedConfig& s) { return s.split_barrier == 0 || s.stages > 2 || s.block_k > 32; })});
     to.push_back({"two register buffers although block_k has an odd number of mma steps",
                   {"block_k", "reg_buffers"},
-                  rule([](const Shape& s) { return s.reg_buffers == 1 || s.block_k % 32 == 0; })});
+                  rule([](const ResolvedConfig& s) { return s.reg_buffers == 1 || s.block_k % 32 == 0; })});
 }
 
 void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     to.push_back({"tiles exceed shared memory",
                   {"block_m", "block_n", "warps_m", "warps_n", "block_k", "stages", "smem_swizzle", "split_barrier"},
-                  rule([=](const Shape& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
+                  rule([=](const ResolvedConfig& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
     to.push_back({"min_blocks does not bind: below 256 threads two blocks always have the registers",
                   {"warps_m", "warps_n", "min_blocks"},
-                  rule([](const Shape& s) { return s.min_blocks == 1 || s.threads() >= 256; })});
+                  rule([](const ResolvedConfig& s) { return s.min_blocks == 1 || s.threads() >= 256; })});
     to.push_back({"accumulators and fragments exceed the registers",
                   {"block_m", "block_n", "warps_m", "warps_n", "block_k", "reg_buffers", "min_blocks"},
-                  rule([=](const Shape& s) { return registers_needed(g, s) <= registers_allowed(s, limits); })});
+                  rule([=](const ResolvedConfig& s) { return registers_needed(g, s) <= registers_allowed(s, limits); })});
     to.push_back(
         {"min_blocks do not fit the SM's shared memory",
          {"block_m", "block_n", "warps_m", "warps_n", "block_k", "stages", "smem_swizzle", "split_barrier", "min_blocks"},
-         rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes; })});
-    to.push_back({"pack although operands are aligned to 16 bytes: nothing to pack", {"pack"}, rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes; })});
+    to.push_back({"pack although operands are aligned to 16 bytes: nothing to pack", {"pack"}, rule([=](const ResolvedConfig& s) {
                       return s.pack == 0 || std::min(g.align_a, g.align_b) < kChunkBytes;
                   })});
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
-    to.push_back({"a part of K would have fewer than 4 tiles", {"block_k", "split_k"}, rule([=](const Shape& s) {
+    to.push_back({"a part of K would have fewer than 4 tiles", {"block_k", "split_k"}, rule([=](const ResolvedConfig& s) {
                       return parts_have_four_tiles(g, s);
                   })});
-    to.push_back(
-        {"a part of K would be empty", {"block_k", "split_k"}, rule([=](const Shape& s) { return parts_are_not_empty(g, s); })});
-    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
-                      return parts_fill_idle_sms(g, s, sm_count);
+    to.push_back({"a part of K would be empty", {"block_k", "split_k"}, rule([=](const ResolvedConfig& s) {
+                      return parts_are_not_empty(g, s);
                   })});
-    to.push_back(gemm::panel_rule(g, &shape_of));
+    to.push_back({"split-K makes more than four blocks per SM",
+                  {"block_m", "block_n", "split_k"},
+                  rule([=](const ResolvedConfig& s) { return parts_fill_idle_sms(g, s, sm_count); })});
+    to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
 // ---- well-known points ----
 
 // Two by four warps of four by four mma tiles, as the classic kernels have it: 128x128, one or two mma steps deep.
-Shape classic(int64_t block_k, int64_t stages) {
+ResolvedConfig classic(int64_t block_k, int64_t stages) {
     return {.block_m = 128,
             .block_n = 128,
-            .block_k = block_k,
             .warps_m = 2,
             .warps_n = 4,
+            .block_k = block_k,
             .stages = stages,
             .smem_swizzle = 0,
             .reg_buffers = 1,
@@ -163,24 +131,24 @@ Shape classic(int64_t block_k, int64_t stages) {
             .swizzle_stride = 0};
 }
 
-void add_named(std::vector<NamedConfig>& to, const std::string& name, const Shape& shape) {
-    to.push_back({name, config_of(shape)});
+void add_named(std::vector<NamedConfig>& to, const std::string& name, const ResolvedConfig& shape) {
+    to.push_back({name, config_from(shape)});
     for (const int64_t stride : {1024, 2048, 4096}) {
-        Shape swizzled = shape;
+        ResolvedConfig swizzled = shape;
         swizzled.swizzle_stride = stride;
-        to.push_back({name + "_swizzle" + std::to_string(stride), config_of(swizzled)});
+        to.push_back({name + "_swizzle" + std::to_string(stride), config_from(swizzled)});
     }
 }
 
 // x2 is two mma steps deep, smem_swizzle XORs shared-memory addresses where the others pad rows, rbuf loads fragments ahead.
 std::vector<NamedConfig> named_configs() {
     const std::string base = "mma_m16n8k16_mma2x4_warp4x4";
-    std::vector<NamedConfig> named = {{base, config_of(classic(16, 2))}};
+    std::vector<NamedConfig> named = {{base, config_from(classic(16, 2))}};
     for (const int64_t stages : {2, 3, 4, 5}) {
         const std::string suffix = "_stage" + std::to_string(stages) + "_dsmem";
         for (const bool smem_swizzle : {false, true}) {
-            Shape shallow = classic(16, stages);
-            Shape deep = classic(32, stages);
+            ResolvedConfig shallow = classic(16, stages);
+            ResolvedConfig deep = classic(32, stages);
             shallow.smem_swizzle = deep.smem_swizzle = smem_swizzle ? 1 : 0;
             const std::string swizzled = smem_swizzle ? "_smem_swizzle" : "";
             add_named(named, base + swizzled + suffix, shallow);
@@ -214,15 +182,15 @@ constexpr std::array<std::array<int64_t, 6>, 16> kGoodTiles = {{{128, 256, 2, 4,
 constexpr std::array<std::array<int64_t, 2>, 7> kWarps = {{{1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {2, 4}, {4, 2}}};
 
 // Another tile, other warps, another ring or other parts of K.
-void for_neighbours(const Shape& of, const gemm::Descent<Shape>::Offer& offer) {
-    const auto offer_all = [&](Shape s) {
+void for_neighbours(const ResolvedConfig& of, const gemm::Descent<ResolvedConfig>::Offer& offer) {
+    const auto offer_all = [&](ResolvedConfig s) {
         s.reg_buffers = s.block_k >= 32 ? 2 : 1;
         offer(s);
     };
     for (const int64_t block_m : kRows) {
         for (const int64_t block_n : kColumns) {
             for (const auto& [warps_m, warps_n] : kWarps) {
-                Shape s = of;
+                ResolvedConfig s = of;
                 s.block_m = block_m, s.block_n = block_n, s.warps_m = warps_m, s.warps_n = warps_n;
                 if (s.block_m == of.block_m || s.block_n == of.block_n) offer_all(s);
             }
@@ -230,13 +198,13 @@ void for_neighbours(const Shape& of, const gemm::Descent<Shape>::Offer& offer) {
     }
     for (const int64_t block_k : kDepths) {
         for (const int64_t stages : kStages) {
-            Shape s = of;
+            ResolvedConfig s = of;
             s.block_k = block_k, s.stages = stages;
             offer_all(s);
         }
     }
     for (const int64_t split_k : kParts) {
-        Shape s = of;
+        ResolvedConfig s = of;
         s.split_k = split_k;
         offer_all(s);
     }
@@ -244,18 +212,19 @@ void for_neighbours(const Shape& of, const gemm::Descent<Shape>::Offer& offer) {
 
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     const bool may_pack = std::min(g.align_a, g.align_b) < kChunkBytes;
-    const gemm::Descent<Shape>::Family family = {[&](const Shape& s) { return mma::predict_us(g, s, device); },
-                                                 [](const Shape& s) { return config_of(s); }, &for_neighbours};
-    const auto offer_start = [&](int, gemm::Descent<Shape>& descent) {
+    const gemm::Descent<ResolvedConfig>::Family family = {[&](const ResolvedConfig& s) { return mma::predict_us(g, s, device); },
+                                                          [](const ResolvedConfig& s) { return config_from(s); },
+                                                          &for_neighbours};
+    const auto offer_start = [&](int, gemm::Descent<ResolvedConfig>& descent) {
         for (const auto& t : kGoodTiles) {
             for (const int64_t split_k : {1, 2, 4, 8}) {
                 for (const auto& [stride, pack] : {std::pair<int64_t, int64_t>{0, 0}, {1024, 0}, {0, 1}}) {
                     if (pack != 0 && !may_pack) continue;
                     descent.offer({.block_m = t[0],
                                    .block_n = t[1],
-                                   .block_k = t[4],
                                    .warps_m = t[2],
                                    .warps_n = t[3],
+                                   .block_k = t[4],
                                    .stages = t[5],
                                    .smem_swizzle = 1,
                                    .reg_buffers = t[4] >= 32 ? 2 : 1,
@@ -269,12 +238,12 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
             }
         }
     };
-    return gemm::best_of_descents<Shape>(space, family, 1, offer_start);
+    return gemm::best_of_descents<ResolvedConfig>(space, family, 1, offer_start);
 }
 
 // The parts of K and the panels that are predicted fastest.
-Relaunched relaunched(Shape s, const Gemm& g, const Device& device) {
-    Shape best = s;
+Relaunched relaunched(ResolvedConfig s, const Gemm& g, const Device& device) {
+    ResolvedConfig best = s;
     double best_us = std::numeric_limits<double>::infinity();
     const int64_t own_stride = s.swizzle_stride;
     for (const int64_t split_k : kParts) {
@@ -298,7 +267,7 @@ struct Workspace {
     std::size_t packed_a = 0, packed_b = 0, partial = 0, bytes = 0;
 };
 
-Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
+Workspace workspace_of(const Problem& problem, const Gemm& g, const ResolvedConfig& s) {
     const TypedMatrix a = matrix_view(problem.tensors[gemm::kA]);
     const TypedMatrix b = matrix_view(problem.tensors[gemm::kB]);
     gemm::WorkspaceLayout layout;
@@ -312,7 +281,7 @@ Workspace workspace_of(const Problem& problem, const Gemm& g, const Shape& s) {
     return w;
 }
 
-LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
+LaunchStep main_step(const Problem& problem, const Gemm& g, const ResolvedConfig& s, const Workspace& w) {
     const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
     std::vector<Argument> arguments = gemm::arguments(problem);
     arguments.back() = WorkspaceArg{w.partial};
@@ -332,7 +301,7 @@ LaunchStep main_step(const Problem& problem, const Gemm& g, const Shape& s, cons
             .arguments = std::move(arguments)};
 }
 
-LaunchStep reduce_step(const Problem& problem, const Gemm& g, const Shape& s, const Workspace& w) {
+LaunchStep reduce_step(const Problem& problem, const Gemm& g, const ResolvedConfig& s, const Workspace& w) {
     const TypedMatrix c = matrix_view(problem.tensors[2]);
     return {.entry = "_reduce",
             .grid = one_dimension(ceil_div(g.batch * g.m * ceil_div(g.n, 4), 256)),
@@ -363,7 +332,7 @@ class Mma final : public StructuredFamily {
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
         const Gemm g(problem);
-        const Shape s = shape_of(config);
+        const ResolvedConfig s = resolve<ResolvedConfig>(config);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.batch == 0) return plan;
         const Workspace w = workspace_of(problem, g, s);
@@ -376,14 +345,17 @@ class Mma final : public StructuredFamily {
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return mma::predict_us(g, shape_of(config), device); };
+        return [g = Gemm(problem), device](const Config& config) {
+            return mma::predict_us(g, resolve<ResolvedConfig>(config), device);
+        };
     }
     Relauncher relauncher(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return relaunched(shape_of(config), g, device); };
+        return
+            [g = Gemm(problem), device](const Config& config) { return relaunched(resolve<ResolvedConfig>(config), g, device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

@@ -3,38 +3,20 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/shape_members.h"
-
 namespace autotune::mma {
 
 using std::int64_t;
 
 namespace {
 
-// In the order of the parameters.
-constexpr std::array<gemm::Member<Shape>, 14> kMembers = {{{"block_m", &Shape::block_m},
-                                                           {"block_n", &Shape::block_n},
-                                                           {"warps_m", &Shape::warps_m},
-                                                           {"warps_n", &Shape::warps_n},
-                                                           {"block_k", &Shape::block_k},
-                                                           {"stages", &Shape::stages},
-                                                           {"smem_swizzle", &Shape::smem_swizzle},
-                                                           {"reg_buffers", &Shape::reg_buffers},
-                                                           {"split_barrier", &Shape::split_barrier},
-                                                           {"min_blocks", &Shape::min_blocks},
-                                                           {"pack", &Shape::pack},
-                                                           {"split_k", &Shape::split_k},
-                                                           {"raster", &Shape::raster},
-                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
-
-int64_t tile_bytes(const Shape& s, int64_t extent, bool k_contiguous) {
+int64_t tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     const int64_t rows = k_contiguous ? extent : s.block_k;
     const int64_t cols = k_contiguous ? s.block_k : extent;
     return rows * (cols * kElementBytes + (s.smem_swizzle != 0 ? 0 : kChunkBytes));
 }
 
 // The kernel's lanes_along: whether every thread copies the same number of whole passes of a tile.
-bool tile_copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
+bool tile_copies_evenly(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     const int64_t rows = k_contiguous ? extent : s.block_k;
     const int64_t cols = k_contiguous ? s.block_k : extent;
     const int64_t chunks = cols / 8;
@@ -50,15 +32,7 @@ bool tile_copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 
 }  // namespace
 
-Shape shape_of(const Config& config) {
-    return gemm::shape_from(config, kMembers);
-}
-
-Config config_of(const Shape& s) {
-    return gemm::config_from(s, kMembers);
-}
-
-int64_t smem_bytes(const Gemm& g, const Shape& s) {
+int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s) {
     const int64_t ring = s.stages * (tile_bytes(s, s.block_m, !g.trans_a) + tile_bytes(s, s.block_n, g.trans_b));
     const int64_t barrier = s.split_barrier != 0 ? 16 : 0;
     const int64_t slabs = s.warps() * 16 * (s.warp_n() + 8) * static_cast<int64_t>(size_bytes(g.out));
@@ -68,18 +42,18 @@ int64_t smem_bytes(const Gemm& g, const Shape& s) {
 // Accumulators, fragments, and addresses: 44 at 128x256x64 with 8 warps (ptxas 13.0), more once a thread copies more than 12
 // chunks of a tile, above all in a loop that loads its fragments just before their use (24 chunks beside 176 registers: 144 bytes
 // spilled).
-int64_t registers_needed(const Gemm& g, const Shape& s) {
+int64_t registers_needed(const Gemm& g, const ResolvedConfig& s) {
     const int64_t accumulators = s.warp_m() * s.warp_n() / (g.acc_f16 ? 64 : 32);
     const int64_t fragments = s.reg_buffers * (s.warp_m() + s.warp_n()) / 4;
     const int64_t copies = (s.block_m + s.block_n) * s.block_k / 8 / s.threads();
     return accumulators + fragments + 40 + (s.reg_buffers == 1 ? 4 : 1) * std::max<int64_t>(0, copies - 12);
 }
 
-int64_t registers_allowed(const Shape& s, const DeviceLimits& limits) {
+int64_t registers_allowed(const ResolvedConfig& s, const DeviceLimits& limits) {
     return gemm::registers_allowed(limits, s.threads(), s.min_blocks);
 }
 
-bool copies_evenly(const Gemm& g, const Shape& s) {
+bool copies_evenly(const Gemm& g, const ResolvedConfig& s) {
     return tile_copies_evenly(s, s.block_m, !g.trans_a) && tile_copies_evenly(s, s.block_n, g.trans_b);
 }
 
@@ -87,7 +61,7 @@ bool copies_evenly(const Gemm& g, const Shape& s) {
 // in eight warps takes 130 to 151 where 128 suffice, so that one block runs on an SM instead of two (12338x9881x186 with
 // min_blocks of 1 and 2: 1,016 and 606 us). Of 315 kernels (NVRTC 13.0) the blocks on an SM are right for 98 %, by the least
 // alone for 94 %.
-int64_t blocks_per_sm(const Gemm& g, const Shape& s, const DeviceLimits& limits) {
+int64_t blocks_per_sm(const Gemm& g, const ResolvedConfig& s, const DeviceLimits& limits) {
     const auto addresses = [&](int align, int64_t rows) {
         return s.pack != 0 || align >= kChunkBytes ? 0 : rows * s.block_k * kElementBytes / (s.threads() * std::max(4, align));
     };

@@ -6,6 +6,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -19,36 +20,21 @@ using gemm::Gemm;
 using gemm::i32;
 using std::int64_t;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {16, 32, 64, 128}, compile, "rows of a tile"},
-        {"block_n", {32, 64, 128, 256}, compile, "columns of a tile"},
-        {"block_k", {64, 128}, compile, "depth of a stage"},
-        {"warps_m", {1, 2, 4}, compile, "warps along M"},
-        {"warps_n", {1, 2, 4}, compile, "warps along N"},
-        {"stages", {2, 3, 4, 5}, compile, "stages of shared memory"},
-        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
-        {"group", {1, 8}, launch, "tiles along that direction before the other advances"},
-    };
-}
+// clang-format off
+#define GEMM_MMA_FP8_PARAMETERS(ROW) \
+    ROW(block_m, 1, compile, "rows of a tile", 16, 32, 64, 128) \
+    ROW(block_n, 1, compile, "columns of a tile", 32, 64, 128, 256) \
+    ROW(block_k, 1, compile, "depth of a stage", 64, 128) \
+    ROW(warps_m, 1, compile, "warps along M", 1, 2, 4) \
+    ROW(warps_n, 1, compile, "warps along N", 1, 2, 4) \
+    ROW(stages, 1, compile, "stages of shared memory", 2, 3, 4, 5) \
+    ROW(raster, 1, launch, "tiles in sequence go along 0: M, 1: N", 0, 1) \
+    ROW(group, 1, launch, "tiles along that direction before the other advances", 1, 8)
+// clang-format on
 
-struct Shape {
-    int64_t block_m, block_n, block_k, warps_m, warps_n, stages, raster, group;
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_MMA_FP8_PARAMETERS)
 
-    explicit Shape(const Config& config) {
-        gemm::ConfigReader reader(config);
-        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-        block_m = get("block_m");
-        block_n = get("block_n");
-        block_k = get("block_k");
-        warps_m = get("warps_m");
-        warps_n = get("warps_n");
-        stages = get("stages");
-        raster = get("raster");
-        group = get("group");
-    }
     int64_t threads() const { return 32 * warps_m * warps_n; }
     int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
     int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
@@ -64,36 +50,34 @@ struct Shape {
     }
 };
 
-Shape shape_of(const Config& config) {
-    return Shape(config);
-}
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     std::vector<Constraint> all;
-    all.push_back({"a warp's part is not whole multiplications of 16 x 16",
-                   {"block_m", "block_n", "warps_m", "warps_n"},
-                   rule([](const Shape& s) { return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0; })});
-    all.push_back({"a block has fewer than 64 or more than 256 threads", {"warps_m", "warps_n"}, rule([](const Shape& s) {
-                       return s.threads() >= 64 && s.threads() <= 256;
-                   })});
+    all.push_back(
+        {"a warp's part is not whole multiplications of 16 x 16",
+         {"block_m", "block_n", "warps_m", "warps_n"},
+         rule([](const ResolvedConfig& s) { return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0; })});
+    all.push_back({"a block has fewer than 64 or more than 256 threads",
+                   {"warps_m", "warps_n"},
+                   rule([](const ResolvedConfig& s) { return s.threads() >= 64 && s.threads() <= 256; })});
     all.push_back({"sums and fragments exceed a thread's registers",
                    {"block_m", "block_n", "warps_m", "warps_n"},
-                   rule([g](const Shape& s) { return s.registers(g) <= 190; })});
-    all.push_back({"stages exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([device](const Shape& s) {
-                       return s.smem_bytes() <= device.limits.smem_per_block_bytes;
-                   })});
-    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const Shape& s) {
+                   rule([g](const ResolvedConfig& s) { return s.registers(g) <= 190; })});
+    all.push_back({"stages exceed shared memory",
+                   {"block_m", "block_n", "block_k", "stages"},
+                   rule([device](const ResolvedConfig& s) { return s.smem_bytes() <= device.limits.smem_per_block_bytes; })});
+    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const ResolvedConfig& s) {
                        return !g.promotes || s.block_k == 128;
                    })});
-    all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const Shape& s) {
+    all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const ResolvedConfig& s) {
                        return (s.block_m == 16 || s.block_m < 2 * g.m) && (s.block_n == 32 || s.block_n < 2 * g.n);
                    })});
     return all;
 }
 
 // Multiplications at 1024 of 32 x 16 x 8 an SM and clock (sm_89), copies, and waves of blocks.
-double predict(const Gemm& g, const Shape& s, const Device& device) {
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double narrow = g.packs_any() ? 4.0 : 1.0;
@@ -142,7 +126,7 @@ class MmaFp8 final : public StructuredFamily {
         const Gemm g(problem);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-        const Shape s(config);
+        const auto s = resolve<ResolvedConfig>(config);
         LaunchStep step;
         step.grid = gemm::one_dimension(s.tiles(g));
         step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
@@ -156,11 +140,11 @@ class MmaFp8 final : public StructuredFamily {
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return predict(g, Shape(config), device); };
+        return [g = Gemm(problem), device](const Config& config) { return predict(g, resolve<ResolvedConfig>(config), device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(Gemm(problem), device);
     }
@@ -168,27 +152,27 @@ class MmaFp8 final : public StructuredFamily {
         const Gemm g(problem);
         gemm::DefaultChoice choice(rules);
         for (const Tile& tile : kTiles) {
-            const Config config = config_of(tile, g);
-            choice.offer(config, predict(g, Shape(config), device));
+            const ResolvedConfig s = with_tile(tile, g);
+            choice.offer(config_from(s), predict(g, s, device));
         }
         return choice.choose();
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
         std::vector<NamedConfig> all;
-        for (const Tile& tile : kTiles) all.push_back({tile.name, config_of(tile, Gemm(problem))});
+        for (const Tile& tile : kTiles) all.push_back({tile.name, config_from(with_tile(tile, Gemm(problem)))});
         return all;
     }
 
   private:
-    static Config config_of(const Tile& tile, const Gemm& g) {
-        return {{"block_m", tile.block_m},
-                {"block_n", tile.block_n},
-                {"block_k", 128},
-                {"warps_m", tile.warps_m},
-                {"warps_n", tile.warps_n},
-                {"stages", 3},
-                {"raster", 0},
-                {"group", g.m > tile.block_m * 8 ? 8 : 1}};
+    static ResolvedConfig with_tile(const Tile& tile, const Gemm& g) {
+        return {.block_m = tile.block_m,
+                .block_n = tile.block_n,
+                .block_k = 128,
+                .warps_m = tile.warps_m,
+                .warps_n = tile.warps_n,
+                .stages = 3,
+                .raster = 0,
+                .group = g.m > tile.block_m * 8 ? 8 : 1};
     }
 };
 

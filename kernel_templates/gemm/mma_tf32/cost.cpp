@@ -7,7 +7,7 @@ namespace autotune::mma_tf32 {
 
 using std::int64_t;
 
-double predict_us(const Gemm& g, const Shape& s, int terms, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, int terms, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(tiles(g, s) * s.split_k);
     const double rounds = std::ceil(blocks / sms);

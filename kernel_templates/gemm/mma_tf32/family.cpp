@@ -13,63 +13,48 @@ namespace {
 using namespace mma_tf32;
 using std::int64_t;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {32, 64, 128, 256}, compile, "rows of C that a block computes"},
-        {"block_n", {32, 64, 128, 256}, compile, "columns of C that a block computes"},
-        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
-        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
-        {"block_k", {16, 32}, compile, "depth of a tile in shared memory"},
-        {"stages", {2, 3, 4, 5, 6}, compile, "tiles in the cp.async ring"},
-        {"promote_k", {8, 16, 32}, compile, "tf32x3: depth of the sums that tensor cores keep; the others are CUDA cores'"},
-        {"min_blocks", {1, 2, 3}, compile, "blocks that must fit an SM, which bounds registers"},
-        {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
-        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
-        {"swizzle_stride", {0, 512, 1024, 2048, 4096}, launch, "width of a panel in elements of C; 0: the whole extent"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
-    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([=](const Shape& s) {
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([=](const ResolvedConfig& s) {
                       return (s.block_m <= 64 || s.block_m < 2 * g.m) && (s.block_n <= 64 || s.block_n < 2 * g.n);
                   })});
-    to.push_back({"a warp's tile is not a multiple of 32x32", tile,
-                  rule([](const Shape& s) { return s.block_m % (32 * s.warps_m) == 0 && s.block_n % (32 * s.warps_n) == 0; })});
-    to.push_back(gemm::warp_aspect_rule(&shape_of));
-    to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const Shape& s) { return s.warps() >= 2; })});
+    to.push_back({"a warp's tile is not a multiple of 32x32", tile, rule([](const ResolvedConfig& s) {
+                      return s.block_m % (32 * s.warps_m) == 0 && s.block_n % (32 * s.warps_n) == 0;
+                  })});
+    to.push_back(gemm::warp_aspect_rule<ResolvedConfig>());
+    to.push_back({"fewer than 2 warps", {"warps_m", "warps_n"}, rule([](const ResolvedConfig& s) { return s.warps() >= 2; })});
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, const DeviceLimits& limits) {
     to.push_back({"a tile does not divide evenly among the threads",
                   {"block_m", "block_n", "warps_m", "warps_n", "block_k"},
-                  rule([=](const Shape& s) { return copies_evenly(g, s); })});
-    to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) { return copies_evenly(g, s); })});
+    to.push_back({"the ring is deeper than K", {"block_k", "stages"}, rule([=](const ResolvedConfig& s) {
                       return s.stages == 2 || (s.stages - 1) * s.block_k <= gemm::round_up(g.k, s.block_k);
                   })});
-    to.push_back({"promote_k with a single product: nothing to promote", {"promote_k"}, rule([=](const Shape& s) {
+    to.push_back({"promote_k with a single product: nothing to promote", {"promote_k"}, rule([=](const ResolvedConfig& s) {
                       return terms > 1 || s.promote_k == 8;
                   })});
-    to.push_back(
-        {"promote_k exceeds block_k", {"block_k", "promote_k"}, rule([](const Shape& s) { return s.promote_k <= s.block_k; })});
-    to.push_back({"tiles exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([=](const Shape& s) {
+    to.push_back({"promote_k exceeds block_k", {"block_k", "promote_k"}, rule([](const ResolvedConfig& s) {
+                      return s.promote_k <= s.block_k;
+                  })});
+    to.push_back({"tiles exceed shared memory", {"block_m", "block_n", "block_k", "stages"}, rule([=](const ResolvedConfig& s) {
                       return smem_bytes(s) <= limits.smem_per_block_bytes;
                   })});
     to.push_back({"sums and elements exceed the registers",
                   {"block_m", "block_n", "warps_m", "warps_n", "promote_k", "min_blocks"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return registers_needed(s, terms) <= gemm::registers_allowed(limits, s.threads(), s.min_blocks);
                   })});
     to.push_back({"min_blocks does not bind: so many blocks always have the registers",
                   {"warps_m", "warps_n", "min_blocks"},
-                  rule([](const Shape& s) { return s.min_blocks == 1 || s.threads() * s.min_blocks > 256; })});
-    to.push_back({"min_blocks do not fit the SM's shared memory",
-                  {"block_m", "block_n", "block_k", "stages", "min_blocks"},
-                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
+                  rule([](const ResolvedConfig& s) { return s.min_blocks == 1 || s.threads() * s.min_blocks > 256; })});
+    to.push_back(
+        {"min_blocks do not fit the SM's shared memory",
+         {"block_m", "block_n", "block_k", "stages", "min_blocks"},
+         rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
 // As found by compiling the named configs: the same text that fits on sm_89 and sm_90 spills 72 to 204 bytes on sm_80, sm_86 or
@@ -78,7 +63,7 @@ void add_spill_rule(std::vector<Constraint>& to, int terms, const Device& device
     const bool is_hopper = device.identity.cc_major == 9;
     to.push_back({"a warp's tile is too large: outside sm_90 the compiler spills it",
                   {"block_m", "block_n", "warps_m", "warps_n"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       if (is_hopper) return true;
                       const int64_t tile = s.warp_m() * s.warp_n();
                       return terms > 1 ? s.warp_m() < 64 || tile < 64 * 32 : tile < 64 * 64;
@@ -86,13 +71,14 @@ void add_spill_rule(std::vector<Constraint>& to, int terms, const Device& device
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
-    to.push_back({"a part of K would have fewer than 4 tiles, or none", {"block_k", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || (g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
-                  })});
-    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
-                  })});
-    to.push_back(gemm::panel_rule(g, &shape_of));
+    to.push_back(
+        {"a part of K would have fewer than 4 tiles, or none", {"block_k", "split_k"}, rule([=](const ResolvedConfig& s) {
+             return s.split_k == 1 || (g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
+         })});
+    to.push_back({"split-K makes more than four blocks per SM",
+                  {"block_m", "block_n", "split_k"},
+                  rule([=](const ResolvedConfig& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
 // ---- well-known points ----
@@ -110,7 +96,7 @@ constexpr std::array<Tile, 9> kTiles = {{{128, 256, 2, 4, 1},
                                          {64, 64, 2, 2, 2},
                                          {32, 64, 1, 2, 1}}};
 
-Shape shape_of(const Tile& tile, int64_t block_k, int64_t stages) {
+ResolvedConfig with_tile(const Tile& tile, int64_t block_k, int64_t stages) {
     return {.block_m = tile.block_m,
             .block_n = tile.block_n,
             .warps_m = tile.warps_m,
@@ -130,17 +116,17 @@ std::vector<NamedConfig> named_configs(int terms) {
     for (const Tile& tile : kTiles) {
         for (const int64_t block_k : {16, 32}) {
             for (const int64_t stages : {2, 3, 4}) {
-                Shape s = shape_of(tile, block_k, stages);
+                ResolvedConfig s = with_tile(tile, block_k, stages);
                 const std::string name = "mma_m16n8k8_" + std::to_string(tile.block_m) + "x" + std::to_string(tile.block_n) +
                                          "x" + std::to_string(block_k) + "_warps" + std::to_string(tile.warps_m) + "x" +
                                          std::to_string(tile.warps_n) + (tile.min_blocks > 1 ? "_2blocks" : "") + "_stage" +
                                          std::to_string(stages) + "_dsmem";
-                named.push_back({name, config_of(s)});
-                Shape swizzled = s;
+                named.push_back({name, config_from(s)});
+                ResolvedConfig swizzled = s;
                 swizzled.swizzle_stride = 1024;
-                if (stages == 3) named.push_back({name + "_swizzle1024", config_of(swizzled)});
+                if (stages == 3) named.push_back({name + "_swizzle1024", config_from(swizzled)});
                 s.promote_k = 16;
-                if (terms > 1 && stages == 3) named.push_back({name + "_promote16", config_of(s)});
+                if (terms > 1 && stages == 3) named.push_back({name + "_promote16", config_from(s)});
             }
         }
     }
@@ -153,10 +139,10 @@ Config choose_default(const SearchSpace& space, const Gemm& g, int terms, const 
         for (const int64_t block_k : {32, 16}) {
             for (const int64_t stages : {3, 2}) {
                 for (const int64_t split_k : {1, 2, 4, 8}) {
-                    Shape s = shape_of(tile, block_k, stages);
+                    ResolvedConfig s = with_tile(tile, block_k, stages);
                     s.split_k = split_k;
                     const double us = mma_tf32::predict_us(g, s, terms, device);
-                    if (choice.wants(us)) choice.offer(config_of(s), us);
+                    if (choice.wants(us)) choice.offer(config_from(s), us);
                 }
             }
         }
@@ -184,17 +170,17 @@ class MmaTf32 final : public StructuredFamily {
         return all;
     }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Shape s = mma_tf32::shape_of(config);
+        const ResolvedConfig s = resolve<ResolvedConfig>(config);
         return gemm::split_plan(problem, s, smem_bytes(s));
     }
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), terms = terms_of(problem), device](const Config& c) {
-            return mma_tf32::predict_us(g, mma_tf32::shape_of(c), terms, device);
+            return mma_tf32::predict_us(g, resolve<ResolvedConfig>(c), terms, device);
         };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

@@ -3,42 +3,15 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/shape_members.h"
-
 namespace autotune::mma_tf32 {
 
 using std::int64_t;
 
-namespace {
-
-// In the order of the parameters.
-constexpr std::array<gemm::Member<Shape>, 11> kMembers = {{{"block_m", &Shape::block_m},
-                                                           {"block_n", &Shape::block_n},
-                                                           {"warps_m", &Shape::warps_m},
-                                                           {"warps_n", &Shape::warps_n},
-                                                           {"block_k", &Shape::block_k},
-                                                           {"stages", &Shape::stages},
-                                                           {"promote_k", &Shape::promote_k},
-                                                           {"min_blocks", &Shape::min_blocks},
-                                                           {"split_k", &Shape::split_k},
-                                                           {"raster", &Shape::raster},
-                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
-
-}  // namespace
-
-Shape shape_of(const Config& config) {
-    return gemm::shape_from(config, kMembers);
-}
-
-Config config_of(const Shape& s) {
-    return gemm::config_from(s, kMembers);
-}
-
-int64_t smem_bytes(const Shape& s) {
+int64_t smem_bytes(const ResolvedConfig& s) {
     return s.stages * (s.block_m + s.block_n) * s.block_k * 4;
 }
 
-bool copies_evenly(const Gemm& g, const Shape& s) {
+bool copies_evenly(const Gemm& g, const ResolvedConfig& s) {
     const auto is_even = [&](int64_t extent, bool k_contiguous) {
         return s.threads() % ((k_contiguous ? s.block_k : extent) / 4) == 0;
     };
@@ -46,7 +19,7 @@ bool copies_evenly(const Gemm& g, const Shape& s) {
 }
 
 // Sums; two steps' elements, or one's with the parts of B and the sums that wait for promotion; addresses.
-int64_t registers_needed(const Shape& s, int terms) {
+int64_t registers_needed(const ResolvedConfig& s, int terms) {
     const int64_t sums = s.warp_m() * s.warp_n() / 32;
     const int64_t elements = (s.warp_m() + s.warp_n()) / 4;
     if (terms == 1) return sums + 2 * elements + 44;

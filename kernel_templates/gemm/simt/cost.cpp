@@ -16,28 +16,28 @@ constexpr double kInStream = 2.3;
 
 // Instructions of a thread for one k of a tile: a multiply-add a sum (a pair of f16 sums takes one), a conversion (f32) or a
 // duplication (f16) of what it reads, and its share of copying.
-double instructions_a_step(const Config& c, const View& view) {
+double instructions_a_step(const ResolvedConfig& s, const View& view) {
     const bool is_f16 = view.acc == DType::f16;
-    const auto read = static_cast<double>(c["thread_m"] + c["thread_n"]);
-    const auto sums = static_cast<double>(sum_registers(c, is_f16));
-    if (c["smem"] == 0) return sums + 8 * read;
-    const double conversions = is_f16 ? static_cast<double>(c["thread_m"]) : read;
-    const double loads = read / static_cast<double>(std::min<std::int64_t>(8, c["thread_n"]));
-    const std::int64_t asked = c["packed"] == 1 ? c["vec"] : std::min<std::int64_t>(2, c["vec"]);
-    const double copied = static_cast<double>(c["block_m"] + c["block_n"]) / static_cast<double>(threads_of(c));
+    const auto read = static_cast<double>(s.thread_m + s.thread_n);
+    const auto sums = static_cast<double>(sum_registers(s, is_f16));
+    if (s.smem == 0) return sums + 8 * read;
+    const double conversions = is_f16 ? static_cast<double>(s.thread_m) : read;
+    const double loads = read / static_cast<double>(std::min<std::int64_t>(8, s.thread_n));
+    const std::int64_t asked = s.packed == 1 ? s.vec : std::min<std::int64_t>(2, s.vec);
+    const double copied = static_cast<double>(s.block_m + s.block_n) / static_cast<double>(s.threads());
     const double accesses = 1.0 / static_cast<double>(gemm::access_width(view.a, asked)) +
                             1.0 / static_cast<double>(gemm::access_width(view.b, asked));
     // An element that is transposed is written alone, and where threads go along K, several into one bank.
     const double transposed = (view.trans_a ? 0.0 : 0.5) + (view.trans_b ? 0.5 : 0.0);
-    return sums + conversions + loads + copied * (2 * accesses + transposed * (c["bcf"] == 1 ? 1.0 : 3.0));
+    return sums + conversions + loads + copied * (2 * accesses + transposed * (s.bcf == 1 ? 1.0 : 3.0));
 }
 
-double blocks_per_sm(const Config& c, const View& view, const DeviceLimits& limits) {
-    const std::int64_t threads = threads_of(c);
-    const std::int64_t smem = c["smem"] == 1 ? smem_bytes(c, static_cast<std::int64_t>(size_bytes(view.in))) : 0;
+double blocks_per_sm(const ResolvedConfig& s, const View& view, const DeviceLimits& limits) {
+    const std::int64_t threads = s.threads();
+    const std::int64_t smem = s.smem == 1 ? smem_bytes(s, static_cast<std::int64_t>(size_bytes(view.in))) : 0;
     // Unbound, ptxas takes some 40 registers more than it needs (NVRTC 13.0, 8x8 tiles).
-    const std::int64_t unbound = c["min_blocks"] == 1 ? 40 : 0;
-    const std::int64_t registers = (registers_needed(c, view.acc == DType::f16) + unbound) * threads;
+    const std::int64_t unbound = s.min_blocks == 1 ? 40 : 0;
+    const std::int64_t registers = (registers_needed(s, view.acc == DType::f16) + unbound) * threads;
     return static_cast<double>(
         std::max<std::int64_t>(1, std::min({limits.registers_per_sm / registers, limits.threads_per_sm / threads,
                                             limits.smem_per_sm_bytes / (smem + 1024)})));
@@ -46,20 +46,19 @@ double blocks_per_sm(const Config& c, const View& view, const DeviceLimits& limi
 }  // namespace
 
 // Waves of blocks, each limited by instructions or by global accesses, plus what a tile waits for its copies.
-double predict_us(const View& view, const Config& config, const Device& device) {
+double predict_us(const View& view, const ResolvedConfig& s, const Device& device) {
     const auto sm_count = static_cast<double>(device.identity.sm_count);
-    const auto blocks =
-        static_cast<double>(ceil_div(view.m, config["block_m"]) * ceil_div(view.n, config["block_n"]) * view.batch);
+    const auto blocks = static_cast<double>(ceil_div(view.m, s.block_m) * ceil_div(view.n, s.block_n) * view.batch);
     const double rounds = std::ceil(blocks / sm_count);
-    const double resident = std::min(blocks_per_sm(config, view, device.limits), rounds);
-    const bool is_tiled = config["smem"] == 1;
+    const double resident = std::min(blocks_per_sm(s, view, device.limits), rounds);
+    const bool is_tiled = s.smem == 1;
     const auto depth = static_cast<double>(view.k);
-    const double busy = static_cast<double>(threads_of(config)) * depth * instructions_a_step(config, view) / 128;
-    const double wait = (config["stages"] == 1 ? 900.0 : 300.0) / resident;
-    const double waits = is_tiled ? wait * depth / static_cast<double>(config["block_k"]) : 0.0;
+    const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(s, view) / 128;
+    const double wait = (s.stages == 1 ? 900.0 : 300.0) / resident;
+    const double waits = is_tiled ? wait * depth / static_cast<double>(s.block_k) : 0.0;
     const double clocks = rounds * (busy + waits);
     const double element_bytes = static_cast<double>(size_bytes(view.in));
-    const auto perimeter = static_cast<double>(config["block_m"] + config["block_n"]);
+    const auto perimeter = static_cast<double>(s.block_m + s.block_n);
     const double traffic = blocks * perimeter * depth * element_bytes / (is_tiled ? 1 : 0.25);
     const double l2_bytes_per_us = sm_count * 48 * device.clock_mhz;
     return kInStream * (std::max(clocks / device.clock_mhz, traffic / l2_bytes_per_us) + 2);

@@ -4,6 +4,7 @@
 #include "kernel_templates/gemm/family_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/simt/geometry.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -14,29 +15,13 @@ namespace {
 using gemm::ceil_div;
 using gemm::View;
 using simt::registers_needed;
+using simt::ResolvedConfig;
 using simt::smem_bytes;
-using simt::threads_of;
 
 // A template without dynamic shared memory: 48 KiB is what every GPU gives without asking.
 constexpr std::int64_t kStaticSmemBytes = 48 * 1024;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {
-        {"smem", {0, 1}, compile, "tiles go through shared memory"},
-        {"block_m", {8, 16, 32, 64, 128, 256}, compile, "rows of C a block"},
-        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
-        {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
-        {"thread_n", {1, 4, 8}, compile, "columns of C a thread"},
-        {"block_k", {8, 16, 32}, compile, "depth of a tile"},
-        {"vec", {1, 2, 4, 8}, compile, "neighbouring elements that a thread copies together"},
-        {"packed", {0, 1}, compile, "1: they move in one access, as far as alignment allows; 0: in pairs"},
-        {"bcf", {0, 1}, compile, "1: threads take lines and elements of a tile so that banks do not conflict"},
-        {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
-        {"stages", {1, 2}, compile, "buffers for tiles in shared memory"},
-        {"cp_async", {0, 1}, compile, "1: operands with contiguous rows or columns are copied by cp.async; 0: through registers"},
-        {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"}};
-}
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
     const auto size = static_cast<std::int64_t>(size_bytes(view.in));
@@ -47,51 +32,51 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     return {
         {"more than one element a thread without shared memory",
          {"smem", "thread_m", "thread_n"},
-         [](const Config& c) { return c["smem"] == 1 || (c["thread_m"] == 1 && c["thread_n"] == 1); }},
+         rule([](const ResolvedConfig& s) { return s.smem == 1 || (s.thread_m == 1 && s.thread_n == 1); })},
         {"parameters of the copies have no effect without shared memory",
          {"smem", "block_k", "vec", "packed", "bcf", "smem_pad", "stages", "cp_async", "min_blocks"},
-         [](const Config& c) {
-             return c["smem"] == 1 || (c["block_k"] == 8 && c["vec"] == 1 && c["packed"] == 0 && c["bcf"] == 0 &&
-                                       c["smem_pad"] == 0 && c["stages"] == 1 && c["cp_async"] == 0 && c["min_blocks"] == 1);
-         }},
-        {"a thread's tile is more than 4 times as long as wide",
-         {"thread_m", "thread_n"},
-         [](const Config& c) { return c["thread_m"] <= 4 * c["thread_n"] && c["thread_n"] <= 4 * c["thread_m"]; }},
-        {"packed has no effect for vec <= 2",
-         {"vec", "packed"},
-         [](const Config& c) { return c["packed"] == 0 || c["vec"] > 2; }},
+         rule([](const ResolvedConfig& s) {
+             return s.smem == 1 || (s.block_k == 8 && s.vec == 1 && s.packed == 0 && s.bcf == 0 && s.smem_pad == 0 &&
+                                    s.stages == 1 && s.cp_async == 0 && s.min_blocks == 1);
+         })},
+        {"a thread's tile is more than 4 times as long as wide", {"thread_m", "thread_n"}, rule([](const ResolvedConfig& s) {
+             return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m;
+         })},
+        {"packed has no effect for vec <= 2", {"vec", "packed"}, rule([](const ResolvedConfig& s) {
+             return s.packed == 0 || s.vec > 2;
+         })},
         {"bcf although a thread has a single element along M or N: no halves",
          {"thread_m", "thread_n", "bcf"},
-         [](const Config& c) { return c["bcf"] == 0 || (c["thread_m"] > 1 && c["thread_n"] > 1); }},
-        {"cp.async of fewer than two elements",
-         {"vec", "cp_async"},
-         [](const Config& c) { return c["cp_async"] == 0 || c["vec"] > 1; }},
+         rule([](const ResolvedConfig& s) { return s.bcf == 0 || (s.thread_m > 1 && s.thread_n > 1); })},
+        {"cp.async of fewer than two elements", {"vec", "cp_async"}, rule([](const ResolvedConfig& s) {
+             return s.cp_async == 0 || s.vec > 1;
+         })},
         {"cp.async although both operands are contiguous along K: it cannot transpose",
          {"cp_async"},
-         [=](const Config& c) { return c["cp_async"] == 0 || !transposes_both; }},
+         rule([=](const ResolvedConfig& s) { return s.cp_async == 0 || !transposes_both; })},
         {"the block's threads are not whole warps, or more than the GPU allows",
          {"block_m", "block_n", "thread_m", "thread_n"},
-         [=](const Config& c) { return threads_of(c) % 32 == 0 && threads_of(c) >= 32 && threads_of(c) <= most_threads; }},
+         rule(
+             [=](const ResolvedConfig& s) { return s.threads() % 32 == 0 && s.threads() >= 32 && s.threads() <= most_threads; })},
         {"the sums exceed the register file",
          {"block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "min_blocks"},
-         [=](const Config& c) {
-             const std::int64_t needed = registers_needed(c, is_f16);
-             return needed <= 255 && threads_of(c) * needed * c["min_blocks"] <= registers;
-         }},
+         rule([=](const ResolvedConfig& s) {
+             const std::int64_t needed = registers_needed(s, is_f16);
+             return needed <= 255 && s.threads() * needed * s.min_blocks <= registers;
+         })},
         {"min_blocks does not bind: two blocks have the threads, or the registers, anyhow",
          {"block_m", "block_n", "thread_m", "thread_n", "min_blocks"},
-         [=](const Config& c) {
-             return c["min_blocks"] == 1 || (threads_of(c) >= 256 && threads_of(c) * 2 <= most_threads && c["thread_m"] >= 8);
-         }},
+         rule([=](const ResolvedConfig& s) {
+             return s.min_blocks == 1 || (s.threads() >= 256 && s.threads() * 2 <= most_threads && s.thread_m >= 8);
+         })},
         {"tiles exceed static shared memory",
          {"block_m", "block_n", "block_k", "smem_pad", "stages"},
-         [=](const Config& c) { return smem_bytes(c, size) <= kStaticSmemBytes; }},
+         rule([=](const ResolvedConfig& s) { return smem_bytes(s, size) <= kStaticSmemBytes; })},
         {"some threads would load nothing",
          {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
-         [](const Config& c) {
-             return c["smem"] == 0 ||
-                    std::min(c["block_m"], c["block_n"]) * c["block_k"] >= threads_of(c) * std::min<std::int64_t>(c["vec"], 2);
-         }},
+         rule([](const ResolvedConfig& s) {
+             return s.smem == 0 || std::min(s.block_m, s.block_n) * s.block_k >= s.threads() * std::min<std::int64_t>(s.vec, 2);
+         })},
     };
 }
 
@@ -102,10 +87,18 @@ struct Copying {
 };
 
 Config config_of(const std::array<std::int64_t, 4>& tile, const Copying& c, bool smem = true) {
-    return {{"smem", smem ? 1 : 0}, {"block_m", tile[0]},     {"block_n", tile[1]}, {"thread_m", tile[2]},
-            {"thread_n", tile[3]},  {"block_k", c.block_k},   {"vec", c.vec},       {"packed", c.packed},
-            {"bcf", c.bcf},         {"smem_pad", c.smem_pad}, {"stages", c.stages}, {"cp_async", c.cp_async},
-            {"min_blocks", 1}};
+    return config_from(ResolvedConfig{.smem = smem ? 1 : 0,
+                                      .block_m = tile[0],
+                                      .block_n = tile[1],
+                                      .thread_m = tile[2],
+                                      .thread_n = tile[3],
+                                      .block_k = c.block_k,
+                                      .vec = c.vec,
+                                      .packed = c.packed,
+                                      .bcf = c.bcf,
+                                      .smem_pad = c.smem_pad,
+                                      .stages = c.stages,
+                                      .cp_async = c.cp_async});
 }
 
 std::vector<NamedConfig> named_configs() {
@@ -147,11 +140,13 @@ class GemmSimt final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [problem, device](const Config& config) { return simt::predict_us(View(problem), config, device); };
+        return [problem, device](const Config& config) {
+            return simt::predict_us(View(problem), resolve<ResolvedConfig>(config), device);
+        };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }
@@ -173,11 +168,12 @@ std::optional<std::string> GemmSimt::refuses(const Problem& problem, const Devic
 LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const Device&) const {
     const View view(problem);
     LaunchPlan plan;
-    const std::int64_t blocks = ceil_div(view.m, config["block_m"]) * ceil_div(view.n, config["block_n"]) * view.batch;
+    const auto s = resolve<ResolvedConfig>(config);
+    const std::int64_t blocks = ceil_div(view.m, s.block_m) * ceil_div(view.n, s.block_n) * view.batch;
     if (blocks == 0) return plan;
     LaunchStep step;
     step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the rest
-    step.block.x = narrow<std::uint32_t>(threads_of(config));
+    step.block.x = narrow<std::uint32_t>(s.threads());
     step.arguments = gemm::arguments(problem);
     plan.steps.push_back(step);
     return plan;

@@ -8,7 +8,7 @@ namespace autotune::simt_f32 {
 namespace {
 
 // Instructions of a thread for one k: its multiply-adds, its reads of shared memory, and its share of copying.
-double instructions_a_step(const Gemm& g, const Shape& s) {
+double instructions_a_step(const Gemm& g, const ResolvedConfig& s) {
     const auto sums = static_cast<double>(s.thread_m * s.thread_n);
     if (s.smem == 0) return 10;
     const double width = s.bcf != 0 || s.thread_m >= 4 ? 4.0 : 1.0;
@@ -25,7 +25,7 @@ double instructions_a_step(const Gemm& g, const Shape& s) {
 
 }  // namespace
 
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(tiles(g, s) * s.split_k);
     const double rounds = std::ceil(blocks / sms);

@@ -13,120 +13,93 @@ namespace {
 using namespace simt_f32;
 using std::int64_t;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"smem", {0, 1}, compile, "tiles go through shared memory"},
-        {"block_m", {16, 32, 64, 128, 256}, compile, "rows of C a block"},
-        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C a block"},
-        {"thread_m", {1, 4, 8, 16}, compile, "rows of C a thread"},
-        {"thread_n", {1, 4, 8, 16}, compile, "columns of C a thread"},
-        {"lanes_m", {0, 2, 4, 8}, compile, "a warp computes a tile of its own, so many threads high; 0: threads go row by row"},
-        {"block_k", {8, 16, 32}, compile, "depth of a tile"},
-        {"vec", {1, 4}, compile, "neighbouring elements of one access, as far as alignment goes"},
-        {"bcf", {0, 1}, compile, "1: a thread's rows and columns are runs of four, so that banks do not conflict"},
-        {"smem_pad", {0, 4}, compile, "unused elements after each row of a tile, against bank conflicts"},
-        {"stages", {1, 2, 3, 4}, compile, "buffers for tiles in shared memory"},
-        {"cp_async",
-         {0, 1},
-         compile,
-         "1: tiles are copied by cp.async, which transposes element by element; 0: through registers"},
-        {"reg_transpose",
-         {0, 1},
-         compile,
-         "1: operands stored along K are transposed in registers, in patches of four lines by four k"},
-        {"reg_buffers", {1, 2}, compile, "2: operands of the next k are read during this one's products"},
-        {"min_blocks", {1, 2, 3}, compile, "blocks that must fit an SM, which bounds registers"},
-        {"split_k", {1, 2, 3, 4, 6, 8, 16}, launch, "parts of K summed by different blocks, added in order by a second kernel"},
-        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
-        {"swizzle_stride", {0, 512, 1024, 2048}, launch, "width of a panel in elements of C; 0: the whole extent"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     to.push_back({"more than one element a thread, or parameters of the copies, without shared memory",
                   {"smem", "thread_m", "thread_n", "lanes_m", "block_k", "vec", "bcf", "smem_pad", "stages", "cp_async",
                    "reg_transpose", "reg_buffers", "min_blocks"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       return s.smem == 1 || (s.thread_m == 1 && s.thread_n == 1 && s.lanes_m == 0 && s.block_k == 8 &&
                                              s.vec == 1 && s.bcf == 0 && s.smem_pad == 0 && s.stages == 1 && s.cp_async == 0 &&
                                              s.reg_transpose == 0 && s.reg_buffers == 1 && s.min_blocks == 1);
                   })});
-    to.push_back({"a thread's tile is more than 4 times as long as wide", {"thread_m", "thread_n"}, rule([](const Shape& s) {
-                      return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m;
-                  })});
+    to.push_back({"a thread's tile is more than 4 times as long as wide",
+                  {"thread_m", "thread_n"},
+                  rule([](const ResolvedConfig& s) { return s.thread_m <= 4 * s.thread_n && s.thread_n <= 4 * s.thread_m; })});
     to.push_back({"one element along M or N alone, or bcf, lanes_m, reg_buffers or min_blocks without effect on a single element",
                   {"thread_m", "thread_n", "bcf", "lanes_m", "reg_buffers", "min_blocks"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       if (s.thread_m > 1 && s.thread_n > 1) return true;
                       return s.thread_m == s.thread_n && s.bcf == 0 && s.lanes_m == 0 && s.reg_buffers == 1 && s.min_blocks == 1;
                   })});
     to.push_back({"accesses of one element, or tiles more than 16 deep, although a thread has more than one element",
                   {"thread_m", "block_k", "vec"},
-                  rule([](const Shape& s) { return s.thread_m == 1 || (s.vec == 4 && s.block_k <= 16); })});
+                  rule([](const ResolvedConfig& s) { return s.thread_m == 1 || (s.vec == 4 && s.block_k <= 16); })});
     to.push_back({"a warp's tile without runs of four, or one that does not divide the block's",
                   {"block_m", "block_n", "thread_m", "thread_n", "lanes_m", "bcf"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       if (s.lanes_m == 0) return true;
                       return s.bcf == 1 && s.block_m % (s.lanes_m * s.thread_m) == 0 &&
                              s.block_n % (s.lanes_n() * s.thread_n) == 0;
                   })});
-    to.push_back(
-        {"a warp's tile is more than 4 times as long as wide", {"thread_m", "thread_n", "lanes_m"}, rule([](const Shape& s) {
-             const int64_t rows = s.lanes_m * s.thread_m, columns = s.lanes_n() * s.thread_n;
-             return s.lanes_m == 0 || (rows <= 4 * columns && columns <= 4 * rows);
-         })});
+    to.push_back({"a warp's tile is more than 4 times as long as wide",
+                  {"thread_m", "thread_n", "lanes_m"},
+                  rule([](const ResolvedConfig& s) {
+                      const int64_t rows = s.lanes_m * s.thread_m, columns = s.lanes_n() * s.thread_n;
+                      return s.lanes_m == 0 || (rows <= 4 * columns && columns <= 4 * rows);
+                  })});
     to.push_back({"the block's threads are not whole warps, or more than the GPU allows",
                   {"block_m", "block_n", "thread_m", "thread_n"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.threads() % 32 == 0 && s.threads() >= 32 &&
                              s.threads() <= std::min(limits.threads_per_block, 1024);
                   })});
-    to.push_back({"a tile is at least twice as long or wide as C", {"smem", "block_m", "block_n"}, rule([=](const Shape& s) {
-                      return (s.block_m <= 64 || s.block_m < 2 * g.m) && (s.block_n <= 64 || s.block_n < 2 * g.n);
-                  })});
+    to.push_back(
+        {"a tile is at least twice as long or wide as C", {"smem", "block_m", "block_n"}, rule([=](const ResolvedConfig& s) {
+             return (s.block_m <= 64 || s.block_m < 2 * g.m) && (s.block_n <= 64 || s.block_n < 2 * g.n);
+         })});
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     const bool is_k_contiguous = !g.trans_a || g.trans_b;
     to.push_back({"more than two buffers without cp.async, or fewer than two with it",
                   {"stages", "cp_async"},
-                  rule([](const Shape& s) { return s.cp_async == 1 ? s.stages >= 2 : s.stages <= 2; })});
+                  rule([](const ResolvedConfig& s) { return s.cp_async == 1 ? s.stages >= 2 : s.stages <= 2; })});
     to.push_back({"two register buffers without a second buffer in shared memory",
                   {"stages", "reg_buffers"},
-                  rule([](const Shape& s) { return s.reg_buffers == 1 || s.stages >= 2; })});
-    to.push_back({"padded rows although neither operand is contiguous along K", {"smem_pad"}, rule([=](const Shape& s) {
+                  rule([](const ResolvedConfig& s) { return s.reg_buffers == 1 || s.stages >= 2; })});
+    to.push_back({"padded rows although neither operand is contiguous along K", {"smem_pad"}, rule([=](const ResolvedConfig& s) {
                       return s.smem_pad == 0 || is_k_contiguous;
                   })});
-    to.push_back(
-        {"some threads would load nothing",
-         {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
-         rule([](const Shape& s) { return s.smem == 0 || std::min(s.block_m, s.block_n) * s.block_k >= s.threads() * s.vec; })});
+    to.push_back({"some threads would load nothing",
+                  {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec"},
+                  rule([](const ResolvedConfig& s) {
+                      return s.smem == 0 || std::min(s.block_m, s.block_n) * s.block_k >= s.threads() * s.vec;
+                  })});
     to.push_back({"chunks of a thread are not a constant step apart",
                   {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "vec", "bcf", "cp_async"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.smem == 0 || (copies_evenly(s, s.block_m, !g.trans_a) && copies_evenly(s, s.block_n, g.trans_b));
                   })});
     to.push_back({"tiles exceed shared memory",
                   {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages"},
-                  rule([=](const Shape& s) { return smem_bytes(s) <= limits.smem_per_block_bytes; })});
+                  rule([=](const ResolvedConfig& s) { return smem_bytes(s) <= limits.smem_per_block_bytes; })});
     to.push_back({"sums and operands exceed the registers",
                   {"smem", "block_m", "block_n", "thread_m", "thread_n", "block_k", "cp_async", "reg_transpose", "reg_buffers",
                    "min_blocks"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), s.min_blocks);
                   })});
     to.push_back({"min_blocks does not bind: so many blocks have the threads and the registers anyhow",
                   {"block_m", "block_n", "thread_m", "thread_n", "min_blocks"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.min_blocks == 1 || (s.threads() * s.min_blocks <= 1024 && s.threads() * s.min_blocks >= 256);
                   })});
-    to.push_back({"min_blocks do not fit the SM's shared memory",
-                  {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages", "min_blocks"},
-                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
+    to.push_back(
+        {"min_blocks do not fit the SM's shared memory",
+         {"smem", "block_m", "block_n", "block_k", "smem_pad", "stages", "min_blocks"},
+         rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
 // Times of 4096x4096x1024 on an H200 (driver 580.159.04, 2026-11-27), in blocks of 128x256: README.md.
@@ -135,35 +108,37 @@ void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
     // nn takes 702 us with A transposed in registers and 669 without, tt 702 and 698.
     to.push_back({"reg_transpose although the operands are not both stored along K in rows aligned to 16 bytes",
                   {"reg_transpose"},
-                  rule([=](const Shape& s) { return s.reg_transpose == 0 || has_runs; })});
+                  rule([=](const ResolvedConfig& s) { return s.reg_transpose == 0 || has_runs; })});
     to.push_back({"reg_transpose without vec 4, two buffers and two register buffers, or with cp.async",
                   {"vec", "stages", "cp_async", "reg_transpose", "reg_buffers"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       return s.reg_transpose == 0 || (s.vec == 4 && s.stages == 2 && s.cp_async == 0 && s.reg_buffers == 2);
                   })});
     // nt takes 719 us so, 830 with tiles 16 deep, 804 without padding, and 765 by cp.async.
     to.push_back({"reg_transpose in tiles that are not 8 deep with padded rows: slower than cp.async",
                   {"block_k", "smem_pad", "reg_transpose"},
-                  rule([](const Shape& s) { return s.reg_transpose == 0 || (s.block_k == 8 && s.smem_pad == 4); })});
-    to.push_back({"patches of an operand's tile do not make whole warps",
-                  {"block_m", "block_n", "reg_transpose"},
-                  rule([](const Shape& s) { return s.reg_transpose == 0 || (s.block_m % 64 == 0 && s.block_n % 64 == 0); })});
+                  rule([](const ResolvedConfig& s) { return s.reg_transpose == 0 || (s.block_k == 8 && s.smem_pad == 4); })});
+    to.push_back(
+        {"patches of an operand's tile do not make whole warps",
+         {"block_m", "block_n", "reg_transpose"},
+         rule([](const ResolvedConfig& s) { return s.reg_transpose == 0 || (s.block_m % 64 == 0 && s.block_n % 64 == 0); })});
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) {
-    to.push_back({"a part of K would have fewer than 4 tiles, or none", {"smem", "block_k", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 ||
-                             (s.smem == 1 && g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
-                  })});
-    to.push_back({"split-K makes more than four blocks per SM", {"block_m", "block_n", "split_k"}, rule([=](const Shape& s) {
-                      return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count;
-                  })});
-    to.push_back(gemm::panel_rule(g, &shape_of));
+    to.push_back(
+        {"a part of K would have fewer than 4 tiles, or none", {"smem", "block_k", "split_k"}, rule([=](const ResolvedConfig& s) {
+             return s.split_k == 1 ||
+                    (s.smem == 1 && g.k >= 4 * s.split_k * s.block_k && (s.split_k - 1) * k_per_split(g, s) < g.k);
+         })});
+    to.push_back({"split-K makes more than four blocks per SM",
+                  {"block_m", "block_n", "split_k"},
+                  rule([=](const ResolvedConfig& s) { return s.split_k == 1 || tiles(g, s) * s.split_k <= 4 * sm_count; })});
+    to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
 // ---- well-known points ----
 
-Shape tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t thread_n) {
+ResolvedConfig tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t thread_n) {
     return {.smem = 1,
             .block_m = block_m,
             .block_n = block_n,
@@ -186,30 +161,31 @@ Shape tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t thread_n
 
 // The ladder that everybody climbs, in its order.
 std::vector<NamedConfig> classic_configs() {
-    Shape naive = tiled(16, 16, 1, 1);
+    ResolvedConfig naive = tiled(16, 16, 1, 1);
     naive.smem = 0;
     naive.vec = 1;
-    Shape sliced = tiled(32, 32, 1, 1);
+    ResolvedConfig sliced = tiled(32, 32, 1, 1);
     sliced.block_k = 32;
     sliced.vec = 1;
-    Shape large = tiled(128, 128, 8, 8);
+    ResolvedConfig large = tiled(128, 128, 8, 8);
     const std::string t8x8 = "t_8x8_sliced_k_f32x4", k16 = "t_8x8_sliced_k16_f32x4_bcf_dbuf";
-    std::vector<NamedConfig> named = {{"naive", config_of(naive)}, {"sliced_k", config_of(sliced)}, {t8x8, config_of(large)}};
+    std::vector<NamedConfig> named = {
+        {"naive", config_from(naive)}, {"sliced_k", config_from(sliced)}, {t8x8, config_from(large)}};
     large.bcf = 1;
-    named.push_back({t8x8 + "_bcf", config_of(large)});
+    named.push_back({t8x8 + "_bcf", config_from(large)});
     large.smem_pad = 4;
-    named.push_back({t8x8 + "_bcf_offset", config_of(large)});
+    named.push_back({t8x8 + "_bcf_offset", config_from(large)});
     large.smem_pad = 0;
     large.stages = 2;
-    named.push_back({t8x8 + "_bcf_dbuf", config_of(large)});
+    named.push_back({t8x8 + "_bcf_dbuf", config_from(large)});
     large.block_k = 16;
-    named.push_back({k16, config_of(large)});
+    named.push_back({k16, config_from(large)});
     large.smem_pad = 4;
-    named.push_back({k16 + "_offset", config_of(large)});
+    named.push_back({k16 + "_offset", config_from(large)});
     large.cp_async = 1;
-    named.push_back({k16 + "_offset_async", config_of(large)});
+    named.push_back({k16 + "_offset_async", config_from(large)});
     large.smem_pad = 0;
-    named.push_back({k16 + "_async", config_of(large)});
+    named.push_back({k16 + "_async", config_from(large)});
     return named;
 }
 
@@ -226,8 +202,8 @@ constexpr std::array<WarpTiled, 8> kWarpTiles = {{{"warp_128x128_t_8x8", 128, 12
                                                   {"warp_64x64_t_8x4", 64, 64, 8, 4, 4, 3},
                                                   {"warp_32x64_t_4x4", 32, 64, 4, 4, 4, 3}}};
 
-Shape warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages, const Gemm& g) {
-    Shape s = tiled(tile.block_m, tile.block_n, tile.thread_m, tile.thread_n);
+ResolvedConfig warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages, const Gemm& g) {
+    ResolvedConfig s = tiled(tile.block_m, tile.block_n, tile.thread_m, tile.thread_n);
     s.lanes_m = tile.lanes_m;
     s.block_k = block_k;
     s.bcf = 1;
@@ -240,8 +216,8 @@ Shape warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages, const G
 }
 
 // With operands transposed in registers.
-Shape transposed(const WarpTiled& tile, const Gemm& g) {
-    Shape s = warp_tiled(tile, 8, 2, g);
+ResolvedConfig transposed(const WarpTiled& tile, const Gemm& g) {
+    ResolvedConfig s = warp_tiled(tile, 8, 2, g);
     s.cp_async = 0;
     s.reg_transpose = 1;
     return s;
@@ -252,15 +228,15 @@ std::vector<NamedConfig> warp_tiled_configs(const Gemm& g) {
     for (const WarpTiled& tile : kWarpTiles) {
         for (const int64_t block_k : {8, 16}) {
             for (const int64_t stages : {2, 3, 4}) {
-                const Shape s = warp_tiled(tile, block_k, stages, g);
+                const ResolvedConfig s = warp_tiled(tile, block_k, stages, g);
                 const std::string suffix = "_k" + std::to_string(block_k) + "_stage" + std::to_string(stages);
-                named.push_back({tile.name + suffix, config_of(s)});
-                Shape swizzled = s;
+                named.push_back({tile.name + suffix, config_from(s)});
+                ResolvedConfig swizzled = s;
                 swizzled.swizzle_stride = 1024;
-                if (stages == 3) named.push_back({tile.name + suffix + "_swizzle1024", config_of(swizzled)});
+                if (stages == 3) named.push_back({tile.name + suffix + "_swizzle1024", config_from(swizzled)});
             }
         }
-        if (both_along_k(g)) named.push_back({std::string(tile.name) + "_reg_transpose", config_of(transposed(tile, g))});
+        if (both_along_k(g)) named.push_back({std::string(tile.name) + "_reg_transpose", config_from(transposed(tile, g))});
     }
     return named;
 }
@@ -268,15 +244,15 @@ std::vector<NamedConfig> warp_tiled_configs(const Gemm& g) {
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     gemm::DefaultChoice choice(space);
     for (const WarpTiled& tile : kWarpTiles) {
-        std::vector<Shape> shapes = {warp_tiled(tile, 8, 4, g)};
+        std::vector<ResolvedConfig> shapes = {warp_tiled(tile, 8, 4, g)};
         if (both_along_k(g)) shapes.push_back(transposed(tile, g));
         for (const int64_t min_blocks : {tile.min_blocks, int64_t{1}}) {
             for (const int64_t split_k : {1, 2, 4, 8}) {
-                for (Shape s : shapes) {
+                for (ResolvedConfig s : shapes) {
                     s.min_blocks = min_blocks;
                     s.split_k = split_k;
                     const double us = simt_f32::predict_us(g, s, device);
-                    if (choice.wants(us)) choice.offer(config_of(s), us);
+                    if (choice.wants(us)) choice.offer(config_from(s), us);
                 }
             }
         }
@@ -297,15 +273,16 @@ class SimtF32 final : public StructuredFamily {
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Shape s = simt_f32::shape_of(config);
+        const ResolvedConfig s = resolve<ResolvedConfig>(config);
         return gemm::split_plan(problem, s, smem_bytes(s));
     }
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& c) { return simt_f32::predict_us(g, shape_of(c), device); };
+        return
+            [g = Gemm(problem), device](const Config& c) { return simt_f32::predict_us(g, resolve<ResolvedConfig>(c), device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

@@ -3,45 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/shape_members.h"
-
 namespace autotune::simt_f32 {
 
 using std::int64_t;
 
-namespace {
-
-// In the order of the parameters.
-constexpr std::array<gemm::Member<Shape>, 18> kMembers = {{{"smem", &Shape::smem},
-                                                           {"block_m", &Shape::block_m},
-                                                           {"block_n", &Shape::block_n},
-                                                           {"thread_m", &Shape::thread_m},
-                                                           {"thread_n", &Shape::thread_n},
-                                                           {"lanes_m", &Shape::lanes_m},
-                                                           {"block_k", &Shape::block_k},
-                                                           {"vec", &Shape::vec},
-                                                           {"bcf", &Shape::bcf},
-                                                           {"smem_pad", &Shape::smem_pad},
-                                                           {"stages", &Shape::stages},
-                                                           {"cp_async", &Shape::cp_async},
-                                                           {"reg_transpose", &Shape::reg_transpose},
-                                                           {"reg_buffers", &Shape::reg_buffers},
-                                                           {"min_blocks", &Shape::min_blocks},
-                                                           {"split_k", &Shape::split_k},
-                                                           {"raster", &Shape::raster},
-                                                           {"swizzle_stride", &Shape::swizzle_stride}}};
-
-}  // namespace
-
-Shape shape_of(const Config& config) {
-    return gemm::shape_from(config, kMembers);
-}
-
-Config config_of(const Shape& s) {
-    return gemm::config_from(s, kMembers);
-}
-
-int64_t smem_bytes(const Shape& s) {
+int64_t smem_bytes(const ResolvedConfig& s) {
     return s.smem == 0 ? 0 : s.stages * s.block_k * (s.block_m + s.block_n + 2 * s.smem_pad) * 4;
 }
 
@@ -49,7 +15,7 @@ bool both_along_k(const Gemm& g) {
     return !g.trans_a && g.trans_b;
 }
 
-bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
+bool copies_evenly(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     if (!k_contiguous) return s.threads() % (extent / s.vec) == 0;
     if (s.cp_async != 0) return s.threads() % (4 * s.block_k) == 0;
     const bool by_lines = s.bcf != 0 && s.threads() % extent == 0;
@@ -59,7 +25,7 @@ bool copies_evenly(const Shape& s, int64_t extent, bool k_contiguous) {
 namespace {
 
 // Of a thread's part of both tiles on its way through registers: its elements, and eight for a patch's addresses.
-int64_t registers_held(const Shape& s) {
+int64_t registers_held(const ResolvedConfig& s) {
     if (s.cp_async != 0) return 0;
     const int64_t elements = (s.block_m + s.block_n) * s.block_k;
     return s.reg_transpose != 0 ? ceil_div(elements, 16 * s.threads()) * 24 : ceil_div(elements, s.threads());
@@ -68,12 +34,12 @@ int64_t registers_held(const Shape& s) {
 }  // namespace
 
 // Sums, operands, tiles on their way through registers, addresses.
-int64_t registers_needed(const Shape& s) {
+int64_t registers_needed(const ResolvedConfig& s) {
     if (s.smem == 0) return 40;
     return s.thread_m * s.thread_n + s.reg_buffers * (s.thread_m + s.thread_n) + registers_held(s) + 40;
 }
 
-int64_t blocks_per_sm(const Shape& s, const DeviceLimits& limits) {
+int64_t blocks_per_sm(const ResolvedConfig& s, const DeviceLimits& limits) {
     return gemm::blocks_per_sm(limits, smem_bytes(s), s.threads(), registers_needed(s));
 }
 

@@ -16,8 +16,8 @@ struct Corner {
     int64_t cluster_m, cluster_k, swap_ab, tma_store, split_k, reduce_kernel, group;
 };
 
-Config corner_config(const Tile& t, const Corner& corner, const Candidates& from) {
-    Shape s(Config{}, from.g);
+ResolvedConfig corner_of(const Tile& t, const Corner& corner, const Candidates& from) {
+    ResolvedConfig s = from.usual;
     s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
     s.math_groups = t.math_groups, s.pingpong = t.pingpong;
     s.cluster_m = corner.cluster_m, s.cluster_k = corner.cluster_k;
@@ -25,14 +25,11 @@ Config corner_config(const Tile& t, const Corner& corner, const Candidates& from
     s.tma_store = corner.tma_store, s.store_buffers = corner.tma_store != 0 ? t.store_buffers : 2;
     s.tma_swizzle = 128;
     s.reduce_kernel = corner.reduce_kernel, s.split_k = corner.split_k;
-    s.stages = 2;
     s.raster = 0, s.group = corner.group;
-    s.evict_first = 0, s.pdl = 1, s.prefetch_steps = 0, s.prefetch_all = 0;
-    Config config = gemm::config_from(s, kMembers);
-    for (const auto& [name, value] : from.extras.values()) config.set(name, value);
-    if (t.product_sets != 1) config.set("product_sets", t.product_sets);
-    config.set("stages", deepest_ring(Shape(config, from.g), from.device));
-    return config;
+    s.evict_first = 0, s.prefetch_steps = 0, s.prefetch_all = 0;
+    if (t.product_sets != 1) s.product_sets = t.product_sets;
+    s.stages = deepest_ring(s, from.device);
+    return s;
 }
 
 // {cluster_k, split_k, reduce_kernel}: ways to divide K.
@@ -44,13 +41,8 @@ constexpr std::array<std::array<int64_t, 3>, 7> kHeights = {
 // Registers for sums up to which no tile of the list spills; ping-pong 128x176 and 128x192 do.
 constexpr int64_t kMostSums = 160;
 
-// A shape's config, with what shapes of one search have in common.
-Config config_like(const Config& common, const Shape& s) {
-    return gemm::with_members(gemm::with_members(common, s, kMembers), s, kOwnMembers);
-}
-
 // The usual order of a shape's tiles, and the deepest ring that it leaves room for.
-Shape completed(Shape s, const Gemm& g, const Device& device) {
+ResolvedConfig completed(ResolvedConfig s, const Gemm& g, const Device& device) {
     s.raster = 0;
     const Grid at(g, s, device);
     s.group = at.count_m == 1 || at.count_n == 1 ? 1 : at.count_m >= 8 ? 8 : at.count_m >= 4 ? 4 : 1;
@@ -59,13 +51,14 @@ Shape completed(Shape s, const Gemm& g, const Device& device) {
 }
 
 // Another tile, other clusters, or another way to divide K or to store C.
-void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const gemm::Descent<Shape>::Offer& offer) {
-    const auto offer_complete = [&](const Shape& s) {
+void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& device,
+                    const gemm::Descent<ResolvedConfig>::Offer& offer) {
+    const auto offer_complete = [&](const ResolvedConfig& s) {
         if (s.accumulators() <= kMostSums) offer(completed(s, g, device));
     };
     for (const auto& [block_m, math_groups, pingpong] : kHeights) {
         for (const int64_t wider : {-64, -32, -16, 0, 16, 32, 64}) {
-            Shape s = of;
+            ResolvedConfig s = of;
             s.block_m = block_m, s.math_groups = math_groups, s.pingpong = pingpong;
             s.block_n += wider;
             s.store_buffers = std::min<int64_t>(s.store_buffers, 2);
@@ -73,36 +66,36 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
         }
     }
     for (const int64_t block_k : {of.block_k / 2, of.block_k * 2}) {
-        Shape s = of;
+        ResolvedConfig s = of;
         s.block_k = block_k;
         s.tma_swizzle = s.step_bytes() == 64 ? 64 : 128;
         offer_complete(s);
     }
     for (const int64_t cluster_m : {1, 2, 4}) {
         for (const int64_t cluster_n : {1, 2, 4}) {
-            Shape s = of;
+            ResolvedConfig s = of;
             s.cluster_m = cluster_m, s.cluster_n = cluster_n;
             if (s.cluster_blocks() <= 8) offer_complete(s);
         }
     }
     for (const int64_t tma_store : {0, 1}) {
         for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
-            Shape s = of;
+            ResolvedConfig s = of;
             s.tma_store = tma_store, s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
             if (tma_store == 0) s.store_buffers = 2;
             if (s.cluster_blocks() <= 8) offer_complete(s);
         }
     }
     if (of.tma_store == 0) return;
-    Shape other_way = of;
+    ResolvedConfig other_way = of;
     other_way.whole_tiles = 1 - of.whole_tiles;
     offer_complete(other_way);
     if (of.in_bytes == 2) {
-        Shape turned = of;
+        ResolvedConfig turned = of;
         turned.turn_k = 1 - of.turn_k;
         offer_complete(turned);
     }
-    Shape staged_whole = of;
+    ResolvedConfig staged_whole = of;
     staged_whole.store_buffers = of.block_n / of.span_c();
     offer_complete(staged_whole);
 }
@@ -110,21 +103,20 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
 }  // namespace
 
 Config choose_default(const SearchSpace& space, const Candidates& from) {
-    const auto& [g, device, tiles, extras] = from;
-    const Config common = corner_config(tiles.front(), {1, 1, 0, 1, 1, 0, 8}, from);
-    const gemm::Descent<Shape>::Family family = {
-        [&](const Shape& s) { return predict(g, s, device); }, [&](const Shape& s) { return config_like(common, s); },
-        [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
+    const auto& [g, device, tiles, usual, config_of] = from;
+    const gemm::Descent<ResolvedConfig>::Family family = {
+        [&](const ResolvedConfig& s) { return predict(g, s, device); }, config_of,
+        [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
     // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
-    const auto offer_start = [&](int i, gemm::Descent<Shape>& descent) {
+    const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const int64_t swap_ab = i / 2;
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : tiles) {
-            const Shape first(corner_config(tile, {1, 1, swap_ab, 1, 1, 0, 8}, from), g);
+            const ResolvedConfig first = corner_of(tile, {1, 1, swap_ab, 1, 1, 0, 8}, from);
             for (const int64_t tma_store : {1, 0}) {
                 for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
                     if ((cluster_k * split_k > 1) != is_divided) continue;
-                    Shape s = first;
+                    ResolvedConfig s = first;
                     s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
                     s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
                     descent.offer(completed(s, g, device));
@@ -132,11 +124,11 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
             }
         }
     };
-    const Config chosen = gemm::best_of_descents<Shape>(space, family, 4, offer_start);
+    const Config chosen = gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
     // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
     Config early = chosen;
     early.set("prefetch_steps", 8);
-    early.set("prefetch_all", has_few_rows(g) || fits_twice(Shape(chosen, g), chosen["stages"], device) ? 0 : 1);
+    early.set("prefetch_all", has_few_rows(g) || fits_twice(ResolvedConfig(chosen, g), chosen["stages"], device) ? 0 : 1);
     return space.contains(early) ? early : chosen;
 }
 
@@ -148,7 +140,7 @@ std::vector<NamedConfig> named_configs(const std::string& prefix, const Candidat
             const std::string name = prefix + tile.name + (cluster == 2 ? "_cluster2x1" : "");
             for (const int64_t swap_ab : {0, 1}) {
                 const Corner corner{cluster, 1, swap_ab, tma_store, 1, 0, swap_ab != 0 ? 1 : 8};
-                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), corner_config(tile, corner, from)});
+                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), from.config_of(corner_of(tile, corner, from))});
             }
         }
     }

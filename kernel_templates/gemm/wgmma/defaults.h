@@ -19,7 +19,8 @@ struct Candidates {
     Gemm g;
     Device device;
     std::vector<Tile> tiles;
-    Config extras;  // the family's own parameters
+    ResolvedConfig usual;                           // has the values of the family's own parameters
+    Config (*config_of)(const ResolvedConfig& of);  // with the family's parameters alone
 };
 
 // The legal one of least predicted time among the tiles, clusters along K, parts of K and orders worth trying.

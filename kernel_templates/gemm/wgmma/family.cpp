@@ -17,7 +17,7 @@ using std::int64_t;
 using wgmma::ceil_div;
 using wgmma::Gemm;
 using wgmma::has_few_rows;
-using wgmma::Shape;
+using wgmma::ResolvedConfig;
 using wgmma::Tile;
 
 // Tiles worth knowing, large to small. Not among them: ping-pong 128x176 (spills 36 bytes with clusters in some layouts under
@@ -41,17 +41,21 @@ constexpr std::array<Tile, 4> kHalfSumTiles = {{{"coop_256x256x64", 256, 256, 64
                                                 {"pingpong_128x256x64", 128, 256, 64, 2, 1, 1},
                                                 {"pingpong_128x192x64", 128, 192, 64, 2, 1}}};
 
+Config config_of(const ResolvedConfig& s) {
+    return AUTOTUNE_CONFIG(GEMM_WGMMA_PARAMETERS, s);
+}
+
 wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     std::vector<Tile> tiles;
     if (g.acc_f16) tiles.assign(kHalfSumTiles.begin(), kHalfSumTiles.end());
     tiles.insert(tiles.end(), kTiles.begin(), kTiles.end());
-    return {g, device, tiles, {{"turn_k", 0}, {"incremental", 1}, {"whole_tiles", 0}}};
+    return {g, device, tiles, ResolvedConfig(Config{}, g), &config_of};
 }
 
 // Beside the rules that gemm/wgmma_fp8 has too.
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
-    const auto is_large = [](const Shape& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
+    const auto is_large = [](const ResolvedConfig& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
     std::vector<Constraint> all;
     // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
     // three groups. The usual loop, incremental alone, stays legal: it may stand in for a kernel that is not there yet.
@@ -60,39 +64,41 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
          "warpgroups",
          {"block_m", "block_n", "block_k", "math_groups", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "incremental",
           "whole_tiles"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              if ((s.incremental == 1 && s.whole_tiles == 0) || has_few_rows(g)) return true;
              return (is_large(s) && s.math_groups <= 2) ||
                     wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
          })});
     // Of 143 winners of large products one is in squares of four, none in larger ones.
-    all.push_back({"Hilbert's curve through squares that are not four tiles wide", {"raster", "group"}, rule([](const Shape& s) {
-                       return s.raster != 2 || s.group == 4;
-                   })});
+    all.push_back({"Hilbert's curve through squares that are not four tiles wide",
+                   {"raster", "group"},
+                   rule([](const ResolvedConfig& s) { return s.raster != 2 || s.group == 4; })});
     all.push_back(
         {"turn_k without several whole tiles a cluster, in a tile below 128x112, with steps above 64 or a non-default mainloop",
          {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "incremental", "turn_k"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              if (s.turn_k == 0) return true;
              const wgmma::Grid grid(g, s, device);
              return is_large(s) && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
          })});
     // 8192x28672x4096 and 8192x24576x1536 in strips of 11 and 22 tiles took 2.3 and 2.6 % less energy than in strips of 8 and 16.
-    all.push_back({"strips of 12 or 24 tiles without turn_k", {"group", "turn_k"}, rule([](const Shape& s) {
+    all.push_back({"strips of 12 or 24 tiles without turn_k", {"group", "turn_k"}, rule([](const ResolvedConfig& s) {
                        return s.turn_k == 1 || (s.group != 12 && s.group != 24);
                    })});
-    all.push_back({"whole_tiles without incremental or without tma_store",
-                   {"tma_store", "incremental", "whole_tiles"},
-                   rule([=](const Shape& s) { return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1); })});
     all.push_back(
-        {"whole_tiles and C is read, but with swap_ab or without a store under the next tile",
-         {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
-         rule([=](const Shape& s) { return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0); })});
+        {"whole_tiles without incremental or without tma_store",
+         {"tma_store", "incremental", "whole_tiles"},
+         rule([=](const ResolvedConfig& s) { return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1); })});
+    all.push_back({"whole_tiles and C is read, but with swap_ab or without a store under the next tile",
+                   {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
+                   rule([=](const ResolvedConfig& s) {
+                       return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
+                   })});
     // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
     // so, 0.95 ms in tiles of 128x128 (H100, 2026-11-27).
     all.push_back({"more than 128 exchanged sums a thread leave no registers for the addresses of direct stores",
                    {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "cluster_k", "tma_store", "reduce_kernel"},
-                   rule([](const Shape& s) {
+                   rule([](const ResolvedConfig& s) {
                        const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
                        return s.swap_ab == 0 || !stores_alone || s.accumulators() <= 128;
                    })});
@@ -100,7 +106,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     all.push_back(
         {"three consumer warpgroups leave no registers for what direct stores read of C beside more than 56 sums a thread",
          {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
              return !g.reads_c || s.math_groups < 3 || !stores_alone || s.accumulators() <= 56;
          })});
@@ -129,34 +135,18 @@ class Wgmma final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
-        return wgmma::plan(problem, Shape(config, Gemm(problem)), device);
+        return wgmma::plan(problem, ResolvedConfig(config, Gemm(problem)), device);
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, Shape(config, g), device); };
+        return [g = Gemm(problem), device](const Config& config) { return wgmma::predict(g, ResolvedConfig(config, g), device); };
     }
     Relauncher relauncher(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) { return wgmma::relaunched(config, g, device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override {
-        std::vector<Parameter> all = wgmma::parameters({32, 64, 128}, {64, 128}, {1, 4, 8, 12, 16, 24});
-        all.push_back({"turn_k",
-                       {0, 1},
-                       ParameterKind::compile,
-                       "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first"});
-        all.push_back({"incremental",
-                       {0, 1},
-                       ParameterKind::compile,
-                       "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as "
-                       "there are buffers"});
-        all.push_back({"whole_tiles",
-                       {0, 1},
-                       ParameterKind::compile,
-                       "1: K is never divided, and a cooperative tile leaves under the next one's multiplications"});
-        return all;
-    }
+    std::vector<Parameter> parameters() const override { return AUTOTUNE_PARAMETERS(GEMM_WGMMA_PARAMETERS); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         std::vector<Constraint> all = wgmma::rules(Gemm(problem), device);
         for (Constraint& rule : own_rules(Gemm(problem), device)) all.push_back(std::move(rule));

@@ -9,8 +9,7 @@ namespace autotune::wgmma {
 
 using std::int64_t;
 
-// Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& c, const Gemm& g)
+ResolvedConfig::ResolvedConfig(const Config& c, const Gemm& g)
     : in_bytes(g.in_bytes()),
       out_bytes(g.out_bytes()),
       sum_bytes(g.acc_f16 ? 2 : 4),
@@ -19,12 +18,10 @@ Shape::Shape(const Config& c, const Gemm& g)
       scales_blocks(g.scaling == gemm::Scaling::block),
       has_bias(g.has_bias),
       reads_c(g.reads_c) {
-    gemm::ConfigReader reader(c);
-    gemm::read_members(*this, reader, kMembers);
-    gemm::read_members(*this, reader, kOwnMembers);
+    read_config(*this, c);
 }
 
-Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
     const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
     count_m = ceil_div(ceil_div(rows, s.block_m), s.cluster_m);
@@ -42,11 +39,11 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     whole = parts != 0 || tiles % clusters == 0 ? tiles : std::max<int64_t>(0, tiles / clusters - 1) * clusters;
 }
 
-int64_t Grid::steps_each(const Shape& s) const {
+int64_t Grid::steps_each(const ResolvedConfig& s) const {
     return parts == 0 ? ceil_div(tiles * steps, clusters) : ceil_div(steps, parts * s.cluster_k);
 }
 
-bool fits_twice(const Shape& s, int64_t stages, const Device& device) {
+bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
     // Two math groups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
     // NVRTC 13.0).
     const int64_t registers = 128;
@@ -166,12 +163,12 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .launch_us = {2.6, 2.4, 2.1},
                                 .launch_in_turn_us = 2.0};
 
-const Constants& constants(const Shape& s) {
+const Constants& constants(const ResolvedConfig& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
 }
 
 // Bytes of a K step that L2 delivers for both operands, rows that straddle lines counted as they cost.
-double operand_bytes(const Gemm& g, const Shape& s) {
+double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     const bool swap = s.swap_ab != 0;
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
@@ -187,7 +184,7 @@ double operand_bytes(const Gemm& g, const Shape& s) {
 
 // Clocks of one SM for one K step: what the tensor cores, shared memory and L2 take, whichever is most, or the time a stage of
 // the ring takes to come back.
-double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
+double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
@@ -219,7 +216,7 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid) {
 // Clocks for what beta multiplies. By TMA it comes while products are
 // computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
 // pair.
-double read_clocks(const Shape& s) {
+double read_clocks(const ResolvedConfig& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
     if (s.tma_store != 0) return constants(s).late_span * static_cast<double>(late_spans);
@@ -228,7 +225,7 @@ double read_clocks(const Shape& s) {
 }
 
 // Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
-double tile_clocks(const Gemm& g, const Shape& s) {
+double tile_clocks(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
@@ -242,7 +239,7 @@ double tile_clocks(const Gemm& g, const Shape& s) {
     return c.tile + alone + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
-double combine_clocks(const Shape& s, int64_t parts) {
+double combine_clocks(const ResolvedConfig& s, int64_t parts) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
     if (s.reduce_kernel != 0) return 600.0 + area / 16.0;
     const Constants& c = constants(s);
@@ -250,13 +247,13 @@ double combine_clocks(const Shape& s, int64_t parts) {
 }
 
 // The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts.
-double reduce_us(const Gemm& g, const Shape& s, const Grid& grid) {
+double reduce_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
     const auto bytes = static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes);
     return constants(s).reduce_us + bytes / constants(s).reduced_bytes;
 }
 
-double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
+double clocks_of(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double step = step_clocks(g, s, grid);
     const double end = tile_clocks(g, s) + read_clocks(s);
     const auto steps = static_cast<double>(grid.steps);
@@ -280,7 +277,7 @@ double clocks_of(const Gemm& g, const Shape& s, const Grid& grid) {
 
 // Bytes of the larger operand that blocks of stream-K read again: they are at different places of K, so that tiles of one strip
 // of that operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this, 553 were predicted).
-double streamed_again(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+double streamed_again(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.parts != 0) return 0.0;
     const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m >= g.n;
     const auto rows_of_a_tile = static_cast<double>(x_is_larger ? s.block_m * s.cluster_m : s.block_n * s.cluster_n);
@@ -290,7 +287,7 @@ double streamed_again(const Gemm& g, const Shape& s, const Grid& grid, const Dev
     return fits >= 1.0 ? 0.0 : std::max(0.0, read - larger) * (1.0 - fits);
 }
 
-double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+double memory_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const Constants& c = constants(s);
     const double shared = c.shared_sectors * gemm::shared_sectors(g, s.swap_ab != 0 ? s.block_m : s.block_n);
     const double of_c = (c.output * (g.reads_c ? 2.0 : 1.0) + shared) * static_cast<double>(g.m * g.n * s.out_bytes * g.batch);
@@ -312,7 +309,7 @@ double memory_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& 
     return c.memory_us + (bytes / c.memory + read_again / 0.9) / (device.memory_gb_per_s * 1e3);
 }
 
-double pack_us(const Gemm& g, const Shape& s, const Device& device) {
+double pack_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Constants& c = constants(s);
     const double bytes_per_us = device.memory_gb_per_s * c.pack_share * 1e3;
     double us = 0;
@@ -324,7 +321,7 @@ double pack_us(const Gemm& g, const Shape& s, const Device& device) {
 // Bytes of both operands that memory delivers beyond once. A wave of tiles reads the rows that it touches; what the next wave
 // needs of them is still there if L2 holds a wave's operands and its C. 8192x6144x4096 in strips of 3072 rows reads 450 MB of
 // 117, as if every wave began anew, 4096x4096x2048 not more than once (H200, 2026-11-23, counters): L2 keeps 21 to 36 MB of 60.
-double read_again_bytes(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const auto real = [](int64_t value) { return static_cast<double>(value); };
     const double rows_of_m = real(s.block_m * s.cluster_m), rows_of_n = real(s.block_n * s.cluster_n);
     const double fast = real(s.raster == 1 ? grid.count_n : grid.count_m),
@@ -348,7 +345,7 @@ double read_again_bytes(const Gemm& g, const Shape& s, const Grid& grid, const D
 
 // What the power limit allows: multiplications, and what they read from shared memory and L2, cost energy; wide tiles cost least.
 // So does what memory delivers: 41 pJ a byte, of 700 W.
-double power_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const double tile_mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double mac = tile_mac * static_cast<double>(grid.tiles * grid.steps * s.sharing_blocks());
     const double shared = 4.0 * static_cast<double>(64 + s.block_n) / static_cast<double>(s.block_n);
@@ -367,7 +364,7 @@ double power_us(const Gemm& g, const Shape& s, const Grid& grid, const Device& d
 
 // From a kernel's turn to its first operands. What an early fetch saves is more where the next kernel's blocks have room beside
 // this one's and so can begin before those end.
-double launch_us(const Shape& s, const Device& device) {
+double launch_us(const ResolvedConfig& s, const Device& device) {
     if (s.pdl == 0) return constants(s).launch_in_turn_us;
     if (s.prefetch_steps == 0) return constants(s).launch_us[0];
     return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
@@ -390,7 +387,7 @@ bool rereads_nothing(const Gemm& g, const Device& device) {
     return static_cast<double>(std::max(g.m, g.n) * g.k * g.in_bytes()) <= device.identity.l2_mib * kUsableL2;
 }
 
-double predict(const Gemm& g, const Shape& s, const Device& device) {
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
     const Constants& c = constants(s);
     const double compute = clocks_of(g, s, grid) / (device.clock_mhz * c.clock);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/shape_members.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -17,23 +17,70 @@ using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::round_up;
 
-struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, cluster_m, cluster_n, cluster_k, tma_store, store_buffers,
-        tma_swizzle, reduce_kernel, swap_ab;
-    std::int64_t stages, group, raster, split_k, evict_first, pdl, prefetch_steps, prefetch_all;
-    std::int64_t persistent;    // 0: a block ends with its tile
-    std::int64_t product_sets;  // of registers for products that are to be promoted
-    std::int64_t stagger;       // 1: two math groups promote in turns
-    std::int64_t incremental;   // 1: descriptors and tiles by additions
-    std::int64_t whole_tiles;   // 1: K is never divided, and a cooperative tile leaves under the next one's multiplications
-    std::int64_t turn_k;        // 1: every other tile of a cluster begins with its last K step
+// The parameters of all families with this ResolvedConfig, some with fewer values (their own family.cpp) ...
+// clang-format off
+#define GEMM_WGMMA_SHARED_PARAMETERS(ROW) \
+    ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
+    ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", values_in_steps(16, 256, 16)) \
+    ROW(block_k, 1, compile, "depth of a stage", 32, 64, 128) \
+    ROW(math_groups, 1, compile, "warpgroups that multiply", 1, 2, 3) \
+    ROW(pingpong, 1, compile, "0: math groups share a tile; 1: each has its own", 0, 1) \
+    ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2, 4) \
+    ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2, 4) \
+    ROW(cluster_k, 1, compile, "blocks that divide the K of a tile and add it through their shared memory", 1, 2, 4, 8) \
+    ROW(swap_ab, 1, compile, "1: computes the transpose, so that few rows become few columns", 0, 1) \
+    ROW(tma_store, 1, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications", 0, 1) \
+    ROW(store_buffers, 1, compile, "spans of C that may be on their way to memory by TMA", 1, 2, 3, 4) \
+    ROW(tma_swizzle, 1, compile, "bytes of an operand's row that a swizzle pattern spans", 64, 128) \
+    ROW(reduce_kernel, 0, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel", 0, 1) \
+    ROW(stages, 1, launch, "stages of the ring", 2, 3, 4, 5, 6, 7, 8, 9, 10, 12) \
+    ROW(split_k, 1, launch, "parts of K; 0: stream-K", 0, 1, 2, 3, 4, 6, 8, 12, 16) \
+    ROW(raster, 1, launch, "tiles in sequence go along 0: M, 1: N, 2: a Hilbert curve in squares", 0, 1, 2) \
+    ROW(group, 1, launch, "tiles along that direction before the other advances, or a square's side", 1, 4, 8, 12, 16, 24) \
+    ROW(evict_first, 1, launch, "L2 drops first what is read of 0: neither, 1: the M-side, 2: the N-side operand", 0, 1, 2) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1) \
+    ROW(prefetch_steps, 1, launch, "first K steps that are fetched into L2 before the kernel's turn", 0, 8, 16, 32) \
+    ROW(prefetch_all, 0, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles", 0, 1)
+
+// ... and those that some have.
+#define GEMM_WGMMA_LOOP_PARAMETERS(ROW) \
+    ROW(turn_k, 0, compile, \
+        "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first", 0, 1) \
+    ROW(incremental, 1, compile, \
+        "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as there are buffers", \
+        0, 1)
+#define GEMM_WGMMA_OVERLAP_PARAMETERS(ROW) \
+    ROW(whole_tiles, 0, compile, \
+        "1: K is never divided, and a cooperative tile leaves under the next one's multiplications", 0, 1)
+#define GEMM_WGMMA_PROMOTION_PARAMETERS(ROW) \
+    ROW(persistent, 1, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles", 0, 1) \
+    ROW(product_sets, 1, compile, \
+        "sets of registers for promoted products; 2: additions run under the next multiplications", 1, 2) \
+    ROW(stagger, 0, compile, \
+        "1: of two math groups that promote, one multiplies while the other adds, from a tile's start", 0, 1)
+#define GEMM_WGMMA_DELIVERY_PARAMETERS(ROW) \
+    ROW(device_maps, 0, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one", 0, 1) \
+    ROW(store_hint, 0, launch, "1: L2 drops first what TMA stores of C", 0, 1)
+
+#define GEMM_WGMMA_PARAMETERS(ROW) \
+    GEMM_WGMMA_SHARED_PARAMETERS(ROW) GEMM_WGMMA_LOOP_PARAMETERS(ROW) GEMM_WGMMA_OVERLAP_PARAMETERS(ROW)
+#define GEMM_WGMMA_FP8_PARAMETERS(ROW) \
+    GEMM_WGMMA_SHARED_PARAMETERS(ROW) GEMM_WGMMA_PROMOTION_PARAMETERS(ROW) GEMM_WGMMA_OVERLAP_PARAMETERS(ROW) \
+    GEMM_WGMMA_DELIVERY_PARAMETERS(ROW)
+#define GEMM_WGMMA_ALL_PARAMETERS(ROW) \
+    GEMM_WGMMA_PARAMETERS(ROW) GEMM_WGMMA_PROMOTION_PARAMETERS(ROW) GEMM_WGMMA_DELIVERY_PARAMETERS(ROW)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_ALL_PARAMETERS)
+
     // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks, has_bias;
     bool reads_c;  // what beta multiplies
 
-    Shape(const Config& config, const Gemm& g);
+    ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
@@ -88,39 +135,9 @@ struct Shape {
     }
 };
 
-// In the order of the parameters that all families with this Shape have ...
-inline constexpr std::array<gemm::Member<Shape>, 21> kMembers = {{{"block_m", &Shape::block_m},
-                                                                  {"block_n", &Shape::block_n},
-                                                                  {"block_k", &Shape::block_k},
-                                                                  {"math_groups", &Shape::math_groups},
-                                                                  {"pingpong", &Shape::pingpong},
-                                                                  {"cluster_m", &Shape::cluster_m},
-                                                                  {"cluster_n", &Shape::cluster_n},
-                                                                  {"cluster_k", &Shape::cluster_k},
-                                                                  {"swap_ab", &Shape::swap_ab},
-                                                                  {"tma_store", &Shape::tma_store},
-                                                                  {"store_buffers", &Shape::store_buffers},
-                                                                  {"tma_swizzle", &Shape::tma_swizzle},
-                                                                  {"reduce_kernel", &Shape::reduce_kernel, 0},
-                                                                  {"stages", &Shape::stages},
-                                                                  {"split_k", &Shape::split_k},
-                                                                  {"raster", &Shape::raster},
-                                                                  {"group", &Shape::group},
-                                                                  {"evict_first", &Shape::evict_first},
-                                                                  {"pdl", &Shape::pdl},
-                                                                  {"prefetch_steps", &Shape::prefetch_steps},
-                                                                  {"prefetch_all", &Shape::prefetch_all, 0}}};
-// ... and that some have.
-inline constexpr std::array<gemm::Member<Shape>, 6> kOwnMembers = {{{"persistent", &Shape::persistent},
-                                                                    {"product_sets", &Shape::product_sets},
-                                                                    {"stagger", &Shape::stagger, 0},
-                                                                    {"turn_k", &Shape::turn_k, 0},
-                                                                    {"incremental", &Shape::incremental},
-                                                                    {"whole_tiles", &Shape::whole_tiles, 0}}};
-
 // Whether an SM has room for a second block beside one with such a ring: with programmatic dependent launch, one of the next
 // kernel.
-bool fits_twice(const Shape& s, std::int64_t stages, const Device& device);
+bool fits_twice(const ResolvedConfig& s, std::int64_t stages, const Device& device);
 
 // How a config's tiles and parts lie on a device.
 struct Grid {
@@ -133,15 +150,15 @@ struct Grid {
     std::int64_t clusters;          // of the grid
 
     // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
-    std::int64_t steps_each(const Shape& s) const;
+    std::int64_t steps_each(const ResolvedConfig& s) const;
 
-    Grid(const Gemm& g, const Shape& s, const Device& device);
+    Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
 // Whether L2 holds the larger operand, so that no order of tiles makes memory deliver it twice.
 bool rereads_nothing(const Gemm& g, const Device& device);
 
 // Predicted time in microseconds.
-double predict(const Gemm& g, const Shape& s, const Device& device);
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma

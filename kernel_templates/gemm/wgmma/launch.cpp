@@ -18,7 +18,7 @@ struct Workspace {
     std::size_t counters = 0, partial = 0, packed_a = 0, packed_b = 0, bytes = 0, zero_bytes = 0;
 };
 
-Workspace workspace_of(const Problem& problem, const Shape& s, const Grid& grid) {
+Workspace workspace_of(const Problem& problem, const ResolvedConfig& s, const Grid& grid) {
     gemm::WorkspaceLayout layout;
     Workspace w;
     if (grid.parts != 1) {
@@ -45,7 +45,7 @@ TensorMapArg map_of(const TypedMatrix& o, int index, std::size_t packed, std::ar
 
 // What one TMA load brings of a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.
 // MN-major: a span along M or N by a share of block_k.
-std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int64_t shares) {
+std::array<int64_t, 2> box_of(const ResolvedConfig& s, bool k_major, int64_t extent, int64_t shares) {
     return k_major ? std::array<int64_t, 2>{s.widest_span(), extent / shares}
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
@@ -54,14 +54,15 @@ std::array<int64_t, 2> box_of(const Shape& s, bool k_major, int64_t extent, int6
 // itself reading weights loses the bandwidth, and L2 does not keep more until the turn comes.
 constexpr int64_t kEarlyBytes = 8 << 20;
 
-int64_t early_steps(const Shape& s, const Grid& grid) {
+int64_t early_steps(const ResolvedConfig& s, const Grid& grid) {
     if (s.in_bytes != 2) return s.prefetch_steps;
     const int64_t rows = s.cluster_m * s.block_m + s.cluster_n * s.block_n;
     const int64_t step_bytes = grid.clusters * s.cluster_k * rows * s.step_bytes();
     return std::min(s.prefetch_steps, std::max<int64_t>(1, kEarlyBytes / step_bytes));
 }
 
-LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w, const Device& device) {
+LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& w,
+                     const Device& device) {
     const Gemm g(problem);
     const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
     const bool swap = s.swap_ab != 0;
@@ -110,7 +111,7 @@ LaunchStep main_step(const Problem& problem, const Shape& s, const Grid& grid, c
 }
 
 // The second kernel: 128 threads for two quads of a math group's sums.
-LaunchStep reduce_step(const Problem& problem, const Shape& s, const Grid& grid, const Workspace& w) {
+LaunchStep reduce_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& w) {
     const Gemm g(problem);
     const TypedMatrix c = matrix_view(problem.tensors[gemm::kC]);
     const int64_t pairs_of_quads = s.bands() * s.block_n / 16;
@@ -138,7 +139,7 @@ LaunchStep reduce_step(const Problem& problem, const Shape& s, const Grid& grid,
 
 }  // namespace
 
-LaunchPlan plan(const Problem& problem, const Shape& s, const Device& device) {
+LaunchPlan plan(const Problem& problem, const ResolvedConfig& s, const Device& device) {
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;

@@ -18,7 +18,7 @@ struct Order {
 
 // Orders of tiles worth a prediction: the config's own, and panels both ways. One where a direction has a single tile, or where
 // L2 holds both operands, so that no order reads one again.
-std::vector<Order> orders_for(const Gemm& g, const Shape& s, const Grid& grid, const Device& device) {
+std::vector<Order> orders_for(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.count_m == 1 || grid.count_n == 1) return {{0, 1}};
     std::vector<Order> orders;
     const auto add = [&](int64_t raster, int64_t group) {
@@ -36,7 +36,7 @@ std::vector<Order> orders_for(const Gemm& g, const Shape& s, const Grid& grid, c
 }
 
 // Ways to divide K among clusters that the rules allow; the kernel says whether a second one adds the parts.
-std::vector<int64_t> divisions_for(const Shape& s, const Grid& grid, const Device& device) {
+std::vector<int64_t> divisions_for(const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (s.cluster_k > 1 || s.whole_tiles != 0 || s.turn_k != 0) return {1};
     std::vector<int64_t> divisions;
     if (s.reduce_kernel == 0) divisions.push_back(1);
@@ -51,7 +51,7 @@ std::vector<int64_t> divisions_for(const Shape& s, const Grid& grid, const Devic
 }
 
 // What is fetched early, and whose lines L2 drops first: as the default has them, the config's own where they stay legal.
-void settle_fetches(Shape& s, const Gemm& g, const Device& device) {
+void settle_fetches(ResolvedConfig& s, const Gemm& g, const Device& device) {
     const Grid grid(g, s, device);
     const int64_t blocks = grid.tiles * grid.parts * s.cluster_blocks();
     const bool at_once = blocks > 0 && blocks <= device.identity.sm_count;
@@ -69,9 +69,9 @@ void settle_fetches(Shape& s, const Gemm& g, const Device& device) {
 }  // namespace
 
 Relaunched relaunched(const Config& from, const Gemm& g, const Device& device) {
-    Shape s(from, g);
+    ResolvedConfig s(from, g);
     s.stages = deepest_ring(s, device);
-    Shape best = s;
+    ResolvedConfig best = s;
     double best_us = std::numeric_limits<double>::infinity();
     const Grid grid(g, s, device);
     const std::vector<int64_t> divisions = divisions_for(s, grid, device);

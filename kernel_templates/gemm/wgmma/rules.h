@@ -14,12 +14,8 @@ bool has_few_rows(const Gemm& g);
 // Whether C has rows that a TMA store takes.
 bool tma_can_store(const Gemm& g);
 // The most stages of a ring that fits beside the shape's other shared memory; at least 2.
-std::int64_t deepest_ring(const Shape& shape, const Device& device);
+std::int64_t deepest_ring(const ResolvedConfig& shape, const Device& device);
 
-// The parameters of such a family, with these depths of a stage, these spans of a swizzle pattern in bytes, and these lengths of
-// `group`.
-std::vector<Parameter> parameters(const std::vector<std::int64_t>& depths, const std::vector<std::int64_t>& swizzles,
-                                  const std::vector<std::int64_t>& groups);
 std::vector<Constraint> rules(const Gemm& g, const Device& device);
 // The rules of whole_tiles, for families that have it: K is not divided, and there are steps under which a tile leaves.
 std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device);

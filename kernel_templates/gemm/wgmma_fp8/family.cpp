@@ -21,30 +21,18 @@ using std::int64_t;
 using wgmma::ceil_div;
 using wgmma::Gemm;
 using wgmma::Grid;
-using wgmma::Shape;
+using wgmma::ResolvedConfig;
 using wgmma::Tile;
 
 std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    std::vector<Parameter> all = wgmma::parameters({64, 128, 256}, {64, 128}, {1, 4, 8, 16});
-    all.push_back({"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"});
-    all.push_back({"product_sets",
-                   {1, 2},
-                   compile,
-                   "sets of registers for promoted products; 2: additions run under the next multiplications"});
-    all.push_back({"stagger",
-                   {0, 1},
-                   compile,
-                   "1: of two math groups that promote, one multiplies while the other adds, from a tile's start"});
-    all.push_back({"whole_tiles",
-                   {0, 1},
-                   compile,
-                   "1: K is never divided, descriptors are made by additions, and a cooperative tile leaves under the next one's "
-                   "multiplications"});
-    all.push_back({"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"});
-    all.push_back({"store_hint", {0, 1}, launch, "1: L2 drops first what TMA stores of C"});
+    std::vector<Parameter> all = AUTOTUNE_PARAMETERS(GEMM_WGMMA_FP8_PARAMETERS);
+    parameter_of(all, "block_k").values = {64, 128, 256};
+    parameter_of(all, "group").values = {1, 4, 8, 16};
     return all;
+}
+
+Config config_of(const ResolvedConfig& s) {
+    return AUTOTUNE_CONFIG(GEMM_WGMMA_FP8_PARAMETERS, s);
 }
 
 // Whether operands stay in L2 only if C does not: worth 1 to 5 % (H200, 8192x8192x1024 and x128).
@@ -53,7 +41,7 @@ bool stores_with_hint(const Gemm& g, const Device& device) {
 }
 
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     const std::vector<std::string> grid = {"block_m",   "block_n", "block_k", "cluster_m", "cluster_n",
                                            "cluster_k", "swap_ab", "split_k", "persistent"};
     std::vector<Constraint> all;
@@ -62,62 +50,63 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    }});
     all.push_back({"two sets of products without one promoted band each, or with too few registers for both",
                    {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
-                   rule([g](const Shape& s) {
+                   rule([g](const ResolvedConfig& s) {
                        return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
                                                       s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
                    })});
     all.push_back({"stagger without two cooperative consumer warpgroups that promote one set of products each",
                    {"math_groups", "pingpong", "product_sets", "stagger"},
-                   rule([g](const Shape& s) {
+                   rule([g](const ResolvedConfig& s) {
                        return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
                    })});
     all.push_back({"K divided with ping-pong, or although a tile above 128x128 promotes its products",
                    {"block_m", "block_n", "pingpong", "split_k", "cluster_k"},
-                   rule([g](const Shape& s) {
+                   rule([g](const ResolvedConfig& s) {
                        const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
                        return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
     all.push_back({"whole_tiles without persistent blocks or TMA store, or although products are promoted or C is read",
                    {"tma_store", "persistent", "whole_tiles"},
-                   rule([g](const Shape& s) {
+                   rule([g](const ResolvedConfig& s) {
                        return s.whole_tiles == 0 || (!g.promotes && s.persistent == 1 && s.tma_store == 1 && !g.reads_c);
                    })});
     for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     all.push_back({"device_maps outside the one kernel that shows them: a 128x128 tile, persistent blocks, aligned operands",
                    {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
                     "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "whole_tiles", "device_maps"},
-                   [g](const Config& c) {
-                       if (c.find("device_maps").value_or(0) == 0) return true;
-                       const Shape s(c, g);
+                   rule([g](const ResolvedConfig& s) {
+                       if (s.device_maps == 0) return true;
                        return s.block_m == 128 && s.block_n == 128 && s.math_groups == 2 && s.pingpong == 0 &&
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
                               s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.whole_tiles == 0 && !g.packs_any();
-                   }});
-    all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const Shape& s) {
+                   })});
+    all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const ResolvedConfig& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
     // A tile's columns lie in at most two blocks of 128: the factors of the next are one selection away.
-    all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
-                       if (g.scaling != Scaling::block || s.swap_ab != 0) return true;
-                       const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
-                       return first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
-                   })});
-    all.push_back({"more than 128 exchanged columns with block scales", {"block_n", "swap_ab"}, rule([g](const Shape& s) {
-                       return g.scaling != Scaling::block || s.swap_ab == 0 || s.block_n <= 128;
-                   })});
+    all.push_back(
+        {"a tile's columns would lie in three blocks of scales", {"block_n", "swap_ab"}, rule([g](const ResolvedConfig& s) {
+             if (g.scaling != Scaling::block || s.swap_ab != 0) return true;
+             const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
+             return first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
+         })});
+    all.push_back(
+        {"more than 128 exchanged columns with block scales", {"block_n", "swap_ab"}, rule([g](const ResolvedConfig& s) {
+             return g.scaling != Scaling::block || s.swap_ab == 0 || s.block_n <= 128;
+         })});
     all.push_back({"persistent 0 with divided K, clusters or ping-pong, or although all tiles run at once", grid,
-                   rule([g, device](const Shape& s) {
+                   rule([g, device](const ResolvedConfig& s) {
                        if (s.persistent != 0) return true;
-                       Shape walking = s;
+                       ResolvedConfig walking = s;
                        walking.persistent = 1;
                        const Grid at(g, walking, device);
                        return at.parts == 1 && s.cluster_blocks() == 1 && s.pingpong == 0 && at.tiles > at.clusters;
                    })});
     all.push_back({"store_hint although C fits in L2 or leaves without TMA store, or none although C does not fit",
                    {"tma_store", "store_hint"},
-                   [leaves = stores_with_hint(g, device)](const Config& c) {
-                       return c.find("store_hint").value_or(0) == (leaves && c.find("tma_store").value_or(1) == 1 ? 1 : 0);
-                   }});
+                   rule([leaves = stores_with_hint(g, device)](const ResolvedConfig& s) {
+                       return s.store_hint == (leaves && s.tma_store == 1 ? 1 : 0);
+                   })});
     // Behind a kernel that triggers nothing early none of these changes the time, and each would double the points to search.
     all.push_back({"an early fetch is not of eight steps", {"prefetch_steps"}, [](const Config& c) {
                        const int64_t steps = c.find("prefetch_steps").value_or(0);
@@ -126,10 +115,11 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     all.push_back({"raster or group although there are few rows", {"raster", "group"}, [g](const Config& c) {
                        return !wgmma::has_few_rows(g) || (c.find("raster").value_or(0) == 0 && c.find("group").value_or(1) == 1);
                    }});
-    all.push_back({"evict_first on an operand that is not the larger one", {"swap_ab", "evict_first"}, rule([g](const Shape& s) {
-                       const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m > g.n;
-                       return s.evict_first == 0 || s.evict_first == (x_is_larger ? 1 : 2);
-                   })});
+    all.push_back(
+        {"evict_first on an operand that is not the larger one", {"swap_ab", "evict_first"}, rule([g](const ResolvedConfig& s) {
+             const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m > g.n;
+             return s.evict_first == 0 || s.evict_first == (x_is_larger ? 1 : 2);
+         })});
     all.push_back(
         {"stages of 256 although rows are not few, or of 64 although K is not short", {"block_k"}, [g](const Config& c) {
              const int64_t block_k = c.find("block_k").value_or(128);
@@ -167,16 +157,10 @@ constexpr std::array<Tile, 26> kTiles = {{{"coop_128x256x128", 128, 256, 128, 2,
                                           {"single_64x16x128_two_sets", 64, 16, 128, 1, 0, 2, 2}}};
 
 wgmma::Candidates candidates(const Gemm& g, const Device& device) {
-    return {g,
-            device,
-            {kTiles.begin(), kTiles.end()},
-            {{"pdl", 0},
-             {"persistent", 1},
-             {"product_sets", 1},
-             {"stagger", 0},
-             {"whole_tiles", 0},
-             {"device_maps", 0},
-             {"store_hint", stores_with_hint(g, device) ? 1 : 0}}};
+    ResolvedConfig usual(Config{}, g);
+    usual.pdl = 0;
+    usual.store_hint = stores_with_hint(g, device) ? 1 : 0;
+    return {g, device, {kTiles.begin(), kTiles.end()}, usual, &config_of};
 }
 
 struct Rung {
@@ -193,8 +177,8 @@ std::vector<NamedConfig> ladder(const wgmma::Candidates& from) {
     for (const Rung& rung : kRungs) {
         wgmma::Candidates one = from;
         one.tiles = {{rung.name, 128, 128, 128, 2, 0}};
-        one.extras.set("persistent", rung.persistent);
-        one.extras.set("device_maps", rung.device_maps);
+        one.usual.persistent = rung.persistent;
+        one.usual.device_maps = rung.device_maps;
         for (NamedConfig& named : wgmma::named_configs("", one)) all.push_back(std::move(named));
     }
     std::erase_if(all, [](const NamedConfig& each) { return each.name.find("_cluster") != std::string::npos; });
@@ -223,7 +207,7 @@ class WgmmaFp8 final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override {
-        LaunchPlan plan = wgmma::plan(problem, Shape(config, Gemm(problem)), device);
+        LaunchPlan plan = wgmma::plan(problem, ResolvedConfig(config, Gemm(problem)), device);
         for (LaunchStep& step : plan.steps) {
             if (step.entry == "_pack") continue;
             if (step.entry.empty()) step.arguments.push_back(gemm::i32(config["store_hint"]));
@@ -235,9 +219,9 @@ class WgmmaFp8 final : public StructuredFamily {
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
-            const double maps_us =
-                config.find("device_maps").value_or(0) != 0 ? 6.0 : 0.0;  // three launches: a guess, not measured
-            return wgmma::predict(g, Shape(config, g), device) + maps_us;
+            const ResolvedConfig s(config, g);
+            const double maps_us = s.device_maps != 0 ? 6.0 : 0.0;  // three launches: a guess, not measured
+            return wgmma::predict(g, s, device) + maps_us;
         };
     }
 

@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
 #include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -23,40 +24,23 @@ using gemm::i32;
 using gemm::Scaling;
 using std::int64_t;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"loads", {0, 1}, compile, "stages arrive by 0: cp.async of all threads, 1: TMA"},
-        {"block_m", {64, 128, 256}, compile, "rows of a tile"},
-        {"block_n", {32, 64, 96, 128, 160, 192, 256}, compile, "columns of a tile"},
-        {"block_k", {64, 128}, compile, "depth of a stage"},
-        {"math_groups", {1, 2}, compile, "warpgroups that share a tile"},
-        {"stages", {3, 4, 5, 6}, compile, "stages of shared memory"},
-        {"device_maps", {0, 1}, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one"},
-        {"persistent", {0, 1}, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles"},
-        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
-        {"group", {1, 8}, launch, "tiles along that direction before the other advances"},
-    };
-}
+// clang-format off
+#define GEMM_WGMMA_FP8_PLAIN_PARAMETERS(ROW) \
+    ROW(loads, 1, compile, "stages arrive by 0: cp.async of all threads, 1: TMA", 0, 1) \
+    ROW(block_m, 1, compile, "rows of a tile", 64, 128, 256) \
+    ROW(block_n, 1, compile, "columns of a tile", 32, 64, 96, 128, 160, 192, 256) \
+    ROW(block_k, 1, compile, "depth of a stage", 64, 128) \
+    ROW(math_groups, 1, compile, "warpgroups that share a tile", 1, 2) \
+    ROW(stages, 1, compile, "stages of shared memory", 3, 4, 5, 6) \
+    ROW(device_maps, 0, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one", 0, 1) \
+    ROW(persistent, 1, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles", 0, 1) \
+    ROW(raster, 1, launch, "tiles in sequence go along 0: M, 1: N", 0, 1) \
+    ROW(group, 1, launch, "tiles along that direction before the other advances", 1, 8)
+// clang-format on
 
-struct Shape {
-    int64_t loads, block_m, block_n, block_k, math_groups, stages, device_maps, persistent, raster, group;
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_FP8_PLAIN_PARAMETERS)
 
-    explicit Shape(const Config& config) {
-        gemm::ConfigReader reader(config);
-        const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-        loads = get("loads");
-        block_m = get("block_m");
-        block_n = get("block_n");
-        block_k = get("block_k");
-        math_groups = get("math_groups");
-        stages = get("stages");
-        device_maps = reader.find("device_maps").value_or(0);
-        persistent = get("persistent");
-        raster = get("raster");
-        group = get("group");
-    }
     int64_t threads() const { return 128 * math_groups; }
     int64_t bands() const { return block_m / (64 * math_groups); }
     int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
@@ -75,44 +59,41 @@ struct Shape {
     }
 };
 
-Shape shape_of(const Config& config) {
-    return Shape(config);
-}
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     std::vector<Constraint> all;
-    all.push_back({"a warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
+    all.push_back({"a warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const ResolvedConfig& s) {
                        return s.block_m % (64 * s.math_groups) == 0 && s.bands() >= 1 && s.bands() <= 2;
                    })});
-    all.push_back({"sums exceed a thread's registers", {"block_m", "block_n", "math_groups"}, rule([g](const Shape& s) {
+    all.push_back({"sums exceed a thread's registers", {"block_m", "block_n", "math_groups"}, rule([g](const ResolvedConfig& s) {
                        return s.sums(g) <= 160;
                    })});
     all.push_back(
         {"device_maps outside the one kernel that shows them: TMA loads, a 128x128x128 tile, 4 stages, persistent blocks",
          {"loads", "block_m", "block_n", "block_k", "stages", "device_maps", "persistent"},
-         rule([](const Shape& s) {
+         rule([](const ResolvedConfig& s) {
              return s.device_maps == 0 || (s.loads == 1 && s.block_m == 128 && s.block_n == 128 && s.block_k == 128 &&
                                            s.stages == 4 && s.persistent == 1);
          })});
     all.push_back({"stages exceed shared memory",
                    {"block_m", "block_n", "block_k", "math_groups", "stages"},
-                   rule([g, device](const Shape& s) { return s.smem_bytes(g) <= device.limits.smem_per_block_bytes; })});
-    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const Shape& s) {
+                   rule([g, device](const ResolvedConfig& s) { return s.smem_bytes(g) <= device.limits.smem_per_block_bytes; })});
+    all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const ResolvedConfig& s) {
                        return !g.promotes || s.block_k == 128;
                    })});
-    all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n"}, rule([g](const Shape& s) {
+    all.push_back({"a tile's columns would lie in three blocks of scales", {"block_n"}, rule([g](const ResolvedConfig& s) {
                        const int64_t first_at_most = gemm::kScaleBlock - std::gcd(gemm::kScaleBlock, s.block_n);
                        return g.scaling != Scaling::block || first_at_most + s.block_n <= 2 * gemm::kScaleBlock;
                    })});
-    all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const Shape& s) {
+    all.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([g](const ResolvedConfig& s) {
                        return (s.block_m == 64 || s.block_m < 2 * g.m) && (s.block_n == 32 || s.block_n < 2 * g.n);
                    })});
     return all;
 }
 
 // What multiplications, loads and stores take of one SM, none hidden under another: cp.async costs more instructions than TMA.
-double predict(const Gemm& g, const Shape& s, const Device& device) {
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double loads = static_cast<double>((s.block_m + s.block_n) * s.block_k) / (s.loads == 1 ? 64.0 : 40.0);
@@ -151,7 +132,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         const Gemm g(problem);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-        const Shape s(config);
+        const auto s = resolve<ResolvedConfig>(config);
         const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
         const int64_t tiles = s.tiles(g), at_once = s.resident(g, device) * device.identity.sm_count;
         LaunchStep step;
@@ -170,11 +151,11 @@ class WgmmaFp8Plain final : public StructuredFamily {
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return predict(g, Shape(config), device); };
+        return [g = Gemm(problem), device](const Config& config) { return predict(g, resolve<ResolvedConfig>(config), device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(Gemm(problem), device);
     }
@@ -183,38 +164,35 @@ class WgmmaFp8Plain final : public StructuredFamily {
         gemm::DefaultChoice choice(rules);
         for (const int64_t block_m : {128, 64}) {
             for (const int64_t block_n : {128, 64, 32}) {
-                const Config config = config_of(1, block_m, block_n, 0, g);
-                choice.offer(config, predict(g, Shape(config), device));
+                const ResolvedConfig s = tile(1, block_m, block_n, 0, g);
+                choice.offer(config_from(s), predict(g, s, device));
             }
         }
         return choice.choose();
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device&) const override {
         const Gemm g(problem);
-        return {{"plain", config_of(0, 128, 128, 0, g)},
-                {"persistent", config_of(0, 128, 128, 1, g)},
-                {"tma", config_of(1, 128, 128, 0, g)},
-                {"tma_persistent", config_of(1, 128, 128, 1, g)},
-                {"device_descriptor_persistent", with_device_maps(config_of(1, 128, 128, 1, g))}};
+        ResolvedConfig with_device_maps = tile(1, 128, 128, 1, g);
+        with_device_maps.device_maps = 1;
+        return {{"plain", config_from(tile(0, 128, 128, 0, g))},
+                {"persistent", config_from(tile(0, 128, 128, 1, g))},
+                {"tma", config_from(tile(1, 128, 128, 0, g))},
+                {"tma_persistent", config_from(tile(1, 128, 128, 1, g))},
+                {"device_descriptor_persistent", config_from(with_device_maps)}};
     }
 
   private:
-    static Config with_device_maps(Config config) {
-        config.set("device_maps", 1);
-        return config;
-    }
     // A tile with four stages.
-    static Config config_of(int64_t loads, int64_t block_m, int64_t block_n, int64_t persistent, const Gemm& g) {
-        return {{"loads", loads},
-                {"block_m", block_m},
-                {"block_n", block_n},
-                {"block_k", 128},
-                {"math_groups", block_m / 64},
-                {"stages", 4},
-                {"device_maps", 0},
-                {"persistent", persistent},
-                {"raster", 0},
-                {"group", g.m > block_m * 8 ? 8 : 1}};
+    static ResolvedConfig tile(int64_t loads, int64_t block_m, int64_t block_n, int64_t persistent, const Gemm& g) {
+        return {.loads = loads,
+                .block_m = block_m,
+                .block_n = block_n,
+                .block_k = 128,
+                .math_groups = block_m / 64,
+                .stages = 4,
+                .persistent = persistent,
+                .raster = 0,
+                .group = g.m > block_m * 8 ? 8 : 1};
     }
 };
 

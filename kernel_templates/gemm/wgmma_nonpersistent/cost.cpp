@@ -15,13 +15,13 @@ namespace {
 // The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
 // of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
 // them count.
-double tile_bytes(const Shape& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
-    const int64_t span = k_major ? 64 : Shape::span(extent);
+double tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
+    const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     const double narrow = 1.0 + 0.438 * (64.0 / static_cast<double>(span) - 1.0);
     return static_cast<double>(extent * s.block_k * 2) * narrow * (1.0 + straddling) / std::pow(static_cast<double>(shares), 0.5);
 }
 
-double operand_bytes(const Gemm& g, const Shape& s) {
+double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     const bool swap = s.swap_ab != 0;
     const bool x_along_k = swap ? g.trans_b : !g.trans_a, y_along_k = swap ? !g.trans_a : g.trans_b;
     const auto straddles = [&](int64_t row) { return row % 64 != 0 ? 1.0 : 0.0; };
@@ -32,7 +32,7 @@ double operand_bytes(const Gemm& g, const Shape& s) {
 
 // Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
 // barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
-double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_sms, double on_sm) {
+double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, double busy_sms, double on_sm) {
     const double multiply = 1.27 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
     const double shared = on_sm * slices * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
@@ -52,7 +52,7 @@ double step_clocks(const Gemm& g, const Shape& s, const Grid& grid, double busy_
 // order with fewer different tiles among such neighbours is faster: by 1 to 8 % in five of six pairs
 // (docs/results/2026-11-27-hopper/models.md). Blocks of clusters showed no such rule.
 constexpr double kNeighbours = 16.0;  // blocks
-double order_factor(const Shape& s, const Grid& grid) {
+double order_factor(const ResolvedConfig& s, const Grid& grid) {
     if (s.cluster_blocks() > 1) return 1.0;
     const auto rows_of = [](int64_t tiles, int64_t rows, int64_t rows_across) {
         const auto along = static_cast<double>(tiles);
@@ -66,7 +66,7 @@ double order_factor(const Shape& s, const Grid& grid) {
 // From the last multiplication to the last store. What beta multiplies comes while the last products are computed, and
 // `reads` is what is not hidden of it. A C that is not aligned goes in pieces of as many bytes as it is aligned to: 260 kernels
 // of 34 problems take 1.02 of what this says. Blocks that divide K pass each other all but their own share of the tile.
-double end_clocks(const Gemm& g, const Shape& s) {
+double end_clocks(const Gemm& g, const ResolvedConfig& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
     const double reads = g.reads_c ? 151.0 * units : 0.0;
     const double pieces = 2.0 / static_cast<double>(g.align_c);
@@ -78,7 +78,7 @@ double end_clocks(const Gemm& g, const Shape& s) {
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
 // do gemm/wgmma.
-double power_us(const Gemm& g, const Shape& s, const Device& device) {
+double power_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double mac = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
     const double shared = 4.0 * static_cast<double>(64 + s.block_n) / static_cast<double>(s.block_n);
     const double x = static_cast<double>(s.block_m) / static_cast<double>(s.cluster_n);
@@ -90,7 +90,7 @@ double power_us(const Gemm& g, const Shape& s, const Device& device) {
 
 }  // namespace
 
-double predict(const Gemm& g, const Shape& s, const Device& device) {
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
     const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_blocks()));
     const auto blocks = static_cast<double>(grid.blocks);

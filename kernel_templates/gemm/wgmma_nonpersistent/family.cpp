@@ -21,7 +21,7 @@ using wgmma_nonpersistent::ceil_div;
 using wgmma_nonpersistent::deepest_ring;
 using wgmma_nonpersistent::Gemm;
 using wgmma_nonpersistent::Grid;
-using wgmma_nonpersistent::Shape;
+using wgmma_nonpersistent::ResolvedConfig;
 
 constexpr int64_t kMaxWaves = 4;         // of blocks
 constexpr int64_t kMaxLargestWaves = 2;  // of blocks with the largest tile
@@ -33,33 +33,14 @@ int64_t largest_tiles(const Gemm& g) {
 
 // ---- the space ----
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", gemm::wgmma_widths(8), compile, "columns of a tile, on wgmma's N side"},
-        {"block_k", {64, 128}, compile, "depth of a stage"},
-        {"math_groups", {1, 2, 3}, compile, "warpgroups along the rows of a tile"},
-        {"k_groups", {1, 2, 4}, compile, "sets of warpgroups that take the K steps of a block in turn"},
-        {"cluster_m", {1, 2, 4}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
-        {"cluster_n", {1, 2, 4}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
-        {"cluster_k", {1, 2, 3, 4, 6, 8}, compile, "blocks that divide the K of a tile and add it through their shared memory"},
-        {"swap_ab", {0, 1}, compile, "1: computes the transpose, so that few rows become few columns"},
-        {"stages", {2, 3, 4, 5, 6, 7, 8, 10, 12, 16}, compile, "stages of the ring"},
-        {"raster", {0, 1}, compile, "0: clusters that start one after the other lie along M, 1: along N"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-    };
-}
-
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back({"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const Shape& s) {
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
+    to.push_back({"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const ResolvedConfig& s) {
                       return s.block_m % (64 * s.math_groups) == 0 && s.bands() <= 2;
                   })});
     to.push_back({"accumulators and addresses exceed the registers of a thread",
                   {"block_m", "block_n", "math_groups", "k_groups"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       // An SM gives registers to warps by fours: 13 warps get what 16 would, and 192x208 in three groups does not
                       // compile (C7602). What does takes 26 beside its sums, and more where it finds room.
                       const int64_t given = gemm::registers_allowed(device.limits, gemm::round_up(s.threads(), 128), 1);
@@ -67,43 +48,44 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
                       // 144 in each of two sets of warpgroups are serialised (C7511): 128x144 takes ten times as long.
                       return s.accumulators() <= (s.k_groups > 1 ? std::min<int64_t>(room, 128) : room);
                   })});
-    to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
                       return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
                   })});
-    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
-                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
-                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
-                      return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
-                  })});
+    to.push_back(
+        {"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const ResolvedConfig& s) {
+             const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+             const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+             return (s.block_m == 64 || s.block_m < 2 * rows) && (s.block_n == 16 || s.block_n < columns + 64);
+         })});
     to.push_back(
         {"an odd multiple of eight columns without N-side lines along K, f32 sums and undivided K, or with no fewer tiles than a "
          "narrower one",
          {"block_n", "k_groups", "cluster_k", "swap_ab"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
              const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
              return s.block_n % 16 == 0 || (y_k_major && !g.acc_f16 && s.parts() == 1 &&
                                             ceil_div(columns, s.block_n - 8) > ceil_div(columns, s.block_n));
          })});
-    to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const Shape& s) {
+    to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.block_k == 64 || s.block_k < 2 * g.k;
                   })});
 }
 
 void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back(
         {"the columns of a consumer warpgroup's rows do not divide among the parts of K by 16, or nearly so among blocks",
          {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
-         rule([](const Shape& s) {
+         rule([](const ResolvedConfig& s) {
              return s.units() % s.parts() == 0 || (s.k_groups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
          })});
-    to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const Shape& s) {
+    to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const ResolvedConfig& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
     to.push_back({"K divided in clusters although tiles alone leave no SM idle",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       // An H200 has room for 66 clusters of two blocks, 30 of four and 15 of eight.
                       const int64_t room = device.identity.sm_count - (s.cluster_blocks() > 2 ? 12 : 0);
                       return s.cluster_k == 1 || Grid(g, s, device).blocks <= room;
@@ -111,19 +93,19 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back(
         {"a cluster has more than 8 blocks, or divides K and shares tiles with more than one set of warpgroups or fewer than 8 "
          "steps",
          {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
-         rule([=](const Shape& s) {
+         rule([=](const ResolvedConfig& s) {
              return s.cluster_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
                                                 (s.k_groups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
          })});
-    to.push_back(gemm::swizzle_share_rule<Shape>(g));
+    to.push_back(gemm::swizzle_share_rule<ResolvedConfig>(g));
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
@@ -132,23 +114,23 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back({"more than four waves of blocks, where larger tiles take fewer",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       return s.block_m * s.block_n >= 128 * 256 ||
                              Grid(g, s, device).blocks <= kMaxWaves * device.identity.sm_count;
                   })});
     to.push_back({"raster although there is no second cluster along M or along N: the order is the same",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const Grid grid(g, s, device);
                       return s.raster == 0 || (grid.tiles_m > s.cluster_m && grid.tiles_n > s.cluster_n);
                   })});
     const std::vector<std::string> all = {"block_m",   "block_n",   "block_k",   "math_groups", "k_groups",
                                           "cluster_m", "cluster_n", "cluster_k", "swap_ab",     "stages"};
     to.push_back({"the ring is neither the deepest with which one, two or three blocks fit an SM nor one that K fills", all,
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const Grid grid(g, s, device);
                       for (const int64_t blocks : {1, 2, 3}) {
                           if (blocks > 1 && grid.blocks <= device.identity.sm_count) break;
@@ -177,13 +159,9 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"128x192x64", 128, 192, 64, 2, 1},
                                           {"128x256x64", 128, 256, 64, 2, 1}}};
 
-Config config_of(const Shape& s) {
-    return gemm::config_from(s, wgmma_nonpersistent::kMembers);
-}
-
 // A tile's shape with no clusters and the shallowest ring.
-Shape shape_of(const Tile& t, const Gemm& g) {
-    Shape s(Config{}, g);
+ResolvedConfig with_tile(const Tile& t, const Gemm& g) {
+    ResolvedConfig s(Config{}, g);
     s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
     s.math_groups = t.math_groups, s.k_groups = t.k_groups;
     s.swap_ab = 0, s.stages = 2, s.raster = 0, s.pdl = 0;
@@ -191,39 +169,40 @@ Shape shape_of(const Tile& t, const Gemm& g) {
 }
 
 // With the deepest ring beside which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, where none does.
-Shape with_ring(Shape s, int64_t blocks, const Gemm& g, const Device& device) {
+ResolvedConfig with_ring(ResolvedConfig s, int64_t blocks, const Gemm& g, const Device& device) {
     s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
     return s;
 }
 
 // Another tile, or other clusters.
-void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const gemm::Descent<Shape>::Offer& offer) {
-    const auto offer_rings = [&](const Shape& s) {
+void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& device,
+                    const gemm::Descent<ResolvedConfig>::Offer& offer) {
+    const auto offer_rings = [&](const ResolvedConfig& s) {
         for (const int64_t blocks : {1, 2}) offer(with_ring(s, blocks, g, device));
     };
-    const auto change = [&](int64_t Shape::*member, int64_t value) {
-        Shape s = of;
+    const auto change = [&](int64_t ResolvedConfig::*member, int64_t value) {
+        ResolvedConfig s = of;
         s.*member = value;
         offer_rings(s);
     };
     for (const auto& [block_m, math_groups] :
          std::initializer_list<std::pair<int64_t, int64_t>>{{64, 1}, {128, 1}, {128, 2}, {192, 3}, {256, 2}}) {
         for (const int64_t wider : {-64, -32, -16, -8, 0, 8, 16, 32, 64}) {
-            Shape s = of;
+            ResolvedConfig s = of;
             s.block_m = block_m, s.math_groups = math_groups, s.block_n += wider;
             if (s.block_n >= 16 && s.block_n <= 256) offer_rings(s);
         }
     }
     for (const int64_t block_n : {of.block_n / 2, of.block_n * 2})
-        if (block_n >= 16 && block_n <= 256 && block_n % 16 == 0) change(&Shape::block_n, block_n);
-    change(&Shape::block_k, 192 - of.block_k);
-    for (const int64_t k_groups : {1, 2, 4}) change(&Shape::k_groups, k_groups);
-    change(&Shape::swap_ab, 1 - of.swap_ab);
-    change(&Shape::raster, 1 - of.raster);
+        if (block_n >= 16 && block_n <= 256 && block_n % 16 == 0) change(&ResolvedConfig::block_n, block_n);
+    change(&ResolvedConfig::block_k, 192 - of.block_k);
+    for (const int64_t k_groups : {1, 2, 4}) change(&ResolvedConfig::k_groups, k_groups);
+    change(&ResolvedConfig::swap_ab, 1 - of.swap_ab);
+    change(&ResolvedConfig::raster, 1 - of.raster);
     for (const int64_t cluster_m : {1, 2, 4}) {
         for (const int64_t cluster_n : {1, 2, 4}) {
             for (const int64_t cluster_k : {1, 2, 3, 4, 6, 8}) {
-                Shape s = of;
+                ResolvedConfig s = of;
                 s.cluster_m = cluster_m, s.cluster_n = cluster_n, s.cluster_k = cluster_k;
                 if (s.cluster_blocks() <= 8) offer_rings(s);
             }
@@ -232,14 +211,15 @@ void for_neighbours(const Shape& of, const Gemm& g, const Device& device, const 
 }
 
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
-    const gemm::Descent<Shape>::Family family = {
-        [&](const Shape& s) { return wgmma_nonpersistent::predict(g, s, device); }, &config_of,
-        [&](const Shape& s, const gemm::Descent<Shape>::Offer& offer) { for_neighbours(s, g, device, offer); }};
+    const gemm::Descent<ResolvedConfig>::Family family = {
+        [&](const ResolvedConfig& s) { return wgmma_nonpersistent::predict(g, s, device); },
+        [](const ResolvedConfig& s) { return config_from(s); },
+        [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
     // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
-    const auto offer_start = [&](int i, gemm::Descent<Shape>& descent) {
+    const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : kTiles) {
-            Shape s = shape_of(tile, g);
+            ResolvedConfig s = with_tile(tile, g);
             s.swap_ab = i / 2;
             for (const int64_t cluster_m : {1, 2}) {
                 for (const int64_t cluster_k : {1, 2, 4}) {
@@ -250,7 +230,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
             }
         }
     };
-    return gemm::best_of_descents<Shape>(space, family, 4, offer_start);
+    return gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
 }
 
 std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
@@ -259,9 +239,9 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
         for (const int64_t cluster_k : {1, 2}) {
             const std::string name = std::string("wgmma_nonpersistent_") + tile.name + (cluster_k == 2 ? "_clusterk2" : "");
             for (const int64_t swap_ab : {0, 1}) {
-                Shape s = shape_of(tile, g);
+                ResolvedConfig s = with_tile(tile, g);
                 s.cluster_k = cluster_k, s.swap_ab = swap_ab;
-                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config_of(with_ring(s, 1, g, device))});
+                all.push_back({name + (swap_ab != 0 ? "_swapab" : ""), config_from(with_ring(s, 1, g, device))});
             }
         }
     }
@@ -272,12 +252,12 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
 
 // What one TMA load brings of a stored operand's tile that `shares` blocks load together. K-major: a span along K by a share of
 // the tile's rows. MN-major: a span along M or N by a share of block_k.
-TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const Shape& s, int64_t extent, int64_t shares) {
-    const int64_t span = k_major ? 64 : Shape::span(extent);
+TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const ResolvedConfig& s, int64_t extent, int64_t shares) {
+    const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     return gemm::tile_map(o, index, {span, (k_major ? extent : s.block_k) / shares});
 }
 
-LaunchStep step_of(const Problem& problem, const Gemm& g, const Shape& s, const Device& device) {
+LaunchStep step_of(const Problem& problem, const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const std::array<TypedMatrix, 3> o = gemm::matrices(problem);
     const Grid grid(g, s, device);
     const auto map_a = [&](int64_t extent, int64_t shares) { return map_of(o[0], 0, !g.trans_a, s, extent, shares); };
@@ -328,18 +308,18 @@ class WgmmaNonpersistent final : public StructuredFamily {
         const Gemm g(problem);
         LaunchPlan plan;
         if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-        plan.steps.push_back(step_of(problem, g, Shape(config, g), device));
+        plan.steps.push_back(step_of(problem, g, ResolvedConfig(config, g), device));
         return plan;
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
-            return wgmma_nonpersistent::predict(g, Shape(config, g), device);
+            return wgmma_nonpersistent::predict(g, ResolvedConfig(config, g), device);
         };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

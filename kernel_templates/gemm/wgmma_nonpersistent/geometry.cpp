@@ -7,13 +7,11 @@ namespace autotune::wgmma_nonpersistent {
 
 using std::int64_t;
 
-// Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& config, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
-    gemm::ConfigReader reader(config);
-    gemm::read_members(*this, reader, kMembers);
+ResolvedConfig::ResolvedConfig(const Config& config, const Gemm& g) : sum_bytes(g.acc_f16 ? 2 : 4) {
+    read_config(*this, config);
 }
 
-Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
     const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
     tiles_m = round_up(ceil_div(rows, s.block_m), s.cluster_m);
@@ -25,7 +23,7 @@ Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
     an_sm = gemm::blocks_per_sm(device.limits, s.smem_bytes(s.stages), s.threads(), registers);
 }
 
-std::optional<int64_t> deepest_ring(const Shape& s, int64_t steps, int64_t blocks, const Device& device) {
+std::optional<int64_t> deepest_ring(const ResolvedConfig& s, int64_t steps, int64_t blocks, const Device& device) {
     constexpr std::array<int64_t, 10> kDepths = {16, 12, 10, 8, 7, 6, 5, 4, 3, 2};
     std::optional<int64_t> found;
     for (const int64_t depth : kDepths) {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/shape_members.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -18,11 +18,27 @@ using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::round_up;
 
-struct Shape {
-    std::int64_t block_m, block_n, block_k, math_groups, k_groups, cluster_m, cluster_n, cluster_k, swap_ab, stages, raster, pdl;
+// clang-format off
+#define GEMM_WGMMA_NONPERSISTENT_PARAMETERS(ROW) \
+    ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
+    ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", values_in_steps(16, 256, 8)) \
+    ROW(block_k, 1, compile, "depth of a stage", 64, 128) \
+    ROW(math_groups, 1, compile, "warpgroups along the rows of a tile", 1, 2, 3) \
+    ROW(k_groups, 1, compile, "sets of warpgroups that take the K steps of a block in turn", 1, 2, 4) \
+    ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2, 4) \
+    ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2, 4) \
+    ROW(cluster_k, 1, compile, "blocks that divide the K of a tile and add it through their shared memory", 1, 2, 3, 4, 6, 8) \
+    ROW(swap_ab, 1, compile, "1: computes the transpose, so that few rows become few columns", 0, 1) \
+    ROW(stages, 1, compile, "stages of the ring", 2, 3, 4, 5, 6, 7, 8, 10, 12, 16) \
+    ROW(raster, 1, compile, "0: clusters that start one after the other lie along M, 1: along N", 0, 1) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_NONPERSISTENT_PARAMETERS)
     std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
 
-    Shape(const Config& config, const Gemm& g);
+    ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t bands() const { return block_m / (64 * math_groups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
@@ -50,20 +66,6 @@ struct Shape {
     }
 };
 
-// In the order of the family's parameters.
-inline constexpr std::array<gemm::Member<Shape>, 12> kMembers = {{{"block_m", &Shape::block_m},
-                                                                  {"block_n", &Shape::block_n},
-                                                                  {"block_k", &Shape::block_k},
-                                                                  {"math_groups", &Shape::math_groups},
-                                                                  {"k_groups", &Shape::k_groups},
-                                                                  {"cluster_m", &Shape::cluster_m},
-                                                                  {"cluster_n", &Shape::cluster_n},
-                                                                  {"cluster_k", &Shape::cluster_k},
-                                                                  {"swap_ab", &Shape::swap_ab},
-                                                                  {"stages", &Shape::stages},
-                                                                  {"raster", &Shape::raster},
-                                                                  {"pdl", &Shape::pdl}}};
-
 // How a config's tiles lie on a device.
 struct Grid {
     std::int64_t tiles_m, tiles_n;  // as the multiplication sees M and N, whole clusters
@@ -72,14 +74,14 @@ struct Grid {
     std::int64_t steps_each;  // of a block, at most
     std::int64_t an_sm;       // blocks that an SM holds at once
 
-    Grid(const Gemm& g, const Shape& s, const Device& device);
+    Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
 // The deepest ring of the domain beside which `blocks` blocks fit on an SM, and no deeper than the K steps of one fill; nullopt
 // if not even the shallowest fits.
-std::optional<std::int64_t> deepest_ring(const Shape& s, std::int64_t steps, std::int64_t blocks, const Device& device);
+std::optional<std::int64_t> deepest_ring(const ResolvedConfig& s, std::int64_t steps, std::int64_t blocks, const Device& device);
 
 // Predicted time in a stream, in microseconds.
-double predict(const Gemm& g, const Shape& s, const Device& device);
+double predict(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma_nonpersistent

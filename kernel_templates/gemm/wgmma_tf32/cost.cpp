@@ -11,7 +11,7 @@ namespace {
 
 // Clocks of one SM for one K step: what the tensor cores or shared memory take, whichever is more, and what each step costs
 // beside it. The shape is that of gemm/wgmma's model, at half its multiplications a clock.
-double step_clocks(const Shape& s, const Grid& grid) {
+double step_clocks(const ResolvedConfig& s, const Grid& grid) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
     const auto edges = static_cast<double>(s.block_m + s.block_n);
     const double multiply = 0.9 * area * 32.0 / 1024.0;
@@ -27,7 +27,7 @@ double step_clocks(const Shape& s, const Grid& grid) {
 }
 
 // Beside the main kernel: copies of operands in the workspace.
-double arrange_us(const Gemm& g, const Shape& s, const Device& device) {
+double arrange_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 0.6e3;
     const auto copied = [&](int64_t rows, int align, bool transposes) {
         if (align >= gemm::kChunkBytes && !transposes) return 0.0;
@@ -39,7 +39,7 @@ double arrange_us(const Gemm& g, const Shape& s, const Device& device) {
 
 }  // namespace
 
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
     const auto area = static_cast<double>(s.block_m * s.block_n);
     const double rounds = std::ceil(static_cast<double>(grid.tiles) / static_cast<double>(grid.clusters));

@@ -20,37 +20,10 @@ using wgmma_tf32::ceil_div;
 using wgmma_tf32::Gemm;
 using wgmma_tf32::Grid;
 using wgmma_tf32::kBlockK;
-using wgmma_tf32::Shape;
+using wgmma_tf32::ResolvedConfig;
 using wgmma_tf32::transposes_y;
 
 // ---- the space ----
-
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {64, 128, 192, 256}, compile, "rows of a tile, on wgmma's M side"},
-        {"block_n", {32, 64, 96, 128, 160, 192, 224, 256}, compile, "columns of a tile, on wgmma's N side"},
-        {"math_groups", {1, 2}, compile, "warpgroups that multiply"},
-        {"pingpong", {0, 1}, compile, "0: math groups share a tile; 1: each has its own"},
-        {"cluster_m", {1, 2}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
-        {"cluster_n", {1, 2}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
-        {"swap_ab",
-         {0, 1},
-         compile,
-         "1: computes the transpose; what the layout asks for, or free where an operand is transposed"},
-        {"tma_store", {0, 1}, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications"},
-        {"store_buffers", {1, 2}, compile, "spans of C of a warp that may be on their way to memory by TMA"},
-        {"x_sets",
-         {1, 2},
-         compile,
-         "sets of registers for an operand in them; 2: half a stage each, loaded under the other's multiplications"},
-        {"stages", {2, 3, 4, 5, 6, 7, 8}, launch, "stages of the ring, 32 deep each"},
-        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
-        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-    };
-}
 
 // TMA stores whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
 bool tma_can_store(const Gemm& g) {
@@ -58,53 +31,55 @@ bool tma_can_store(const Gemm& g) {
 }
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = gemm::rules_on<Shape>(g);
-    to.push_back(
-        {"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups", "pingpong"}, rule([](const Shape& s) {
-             return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
-         })});
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
+    to.push_back({"a consumer warpgroup's rows are not 64 or 128",
+                  {"block_m", "math_groups", "pingpong"},
+                  rule([](const ResolvedConfig& s) {
+                      return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
+                  })});
     to.push_back({"an operand in registers without 128 rows for each consumer warpgroup",
                   {"block_m", "math_groups", "pingpong"},
-                  rule([](const Shape& s) { return !s.x_in_registers || s.bands() == 2; })});
-    to.push_back({"ping-pong without exactly two consumer warpgroups", {"math_groups", "pingpong"}, rule([](const Shape& s) {
-                      return s.pingpong == 0 || s.math_groups == 2;
-                  })});
+                  rule([](const ResolvedConfig& s) { return !s.x_in_registers || s.bands() == 2; })});
+    to.push_back({"ping-pong without exactly two consumer warpgroups",
+                  {"math_groups", "pingpong"},
+                  rule([](const ResolvedConfig& s) { return s.pingpong == 0 || s.math_groups == 2; })});
     to.push_back({"sums and X exceed the registers that setmaxnreg can give",
                   {"block_m", "math_groups", "pingpong", "block_n"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
                       return s.accumulators() + s.held() <= (s.math_groups == 1 ? 200 : s.x_in_registers ? 176 : 192);
                   })});
-    to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const Shape& s) {
+    to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const ResolvedConfig& s) {
                       return s.x_sets == 1 || s.x_in_registers;
                   })});
-    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K", {"swap_ab"}, rule([=](const Shape& s) {
-                      return wgmma_tf32::may_swap(g, s.swap_ab != 0);
-                  })});
-    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const Shape& s) {
-                      const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
-                      const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
-                      return (s.block_m <= 128 || s.block_m < 2 * rows) && (s.block_n == 32 || s.block_n < columns + 64);
-                  })});
+    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K",
+                  {"swap_ab"},
+                  rule([=](const ResolvedConfig& s) { return wgmma_tf32::may_swap(g, s.swap_ab != 0); })});
+    to.push_back(
+        {"a tile is at least twice as long or wide as C", {"block_m", "block_n", "swap_ab"}, rule([=](const ResolvedConfig& s) {
+             const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
+             const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
+             return (s.block_m <= 128 || s.block_m < 2 * rows) && (s.block_n == 32 || s.block_n < columns + 64);
+         })});
     to.push_back({"TMA store although rows of C are not a multiple of 16 bytes, or no TMA store although they are",
                   {"tma_store"},
-                  rule([=](const Shape& s) { return (s.tma_store != 0) == tma_can_store(g); })});
-    to.push_back({"more than one epilogue buffer without TMA store", {"tma_store", "store_buffers"}, rule([](const Shape& s) {
-                      return s.tma_store == 1 || s.store_buffers == 1;
-                  })});
+                  rule([=](const ResolvedConfig& s) { return (s.tma_store != 0) == tma_can_store(g); })});
+    to.push_back({"more than one epilogue buffer without TMA store",
+                  {"tma_store", "store_buffers"},
+                  rule([](const ResolvedConfig& s) { return s.tma_store == 1 || s.store_buffers == 1; })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back({"a block's share of a tile is not whole swizzle patterns",
                   {"block_m", "block_n", "cluster_m", "cluster_n"},
-                  rule([](const Shape& s) {
+                  rule([](const ResolvedConfig& s) {
                       const int64_t unit = s.x_in_registers ? 32 : 8;
                       return s.block_m % (unit * s.cluster_n) == 0 && s.block_n % (8 * s.cluster_m) == 0;
                   })});
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.cluster_m == 1 || rows > s.block_m * s.cluster_m / 2) &&
@@ -113,20 +88,20 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    const auto rule = gemm::rules_on<Shape>(g);
+    const auto rule = gemm::rules_on<ResolvedConfig>(g);
     const std::vector<std::string> tile = {"block_m", "block_n",   "math_groups",   "pingpong",
                                            "swap_ab", "tma_store", "store_buffers", "stages"};
     to.push_back({"the ring exceeds shared memory", tile,
-                  rule([=](const Shape& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
-    to.push_back({"the ring is shorter than it could be: two more stages fit", tile, rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
+    to.push_back({"the ring is shorter than it could be: two more stages fit", tile, rule([=](const ResolvedConfig& s) {
                       return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > device.limits.smem_per_block_bytes;
                   })});
     const std::vector<std::string> order = {"block_m", "block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
-    to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
+    to.push_back({"tiles do not reach across a group", order, rule([=](const ResolvedConfig& s) {
                       const Grid at(g, s, device);
                       return s.group == 1 || s.group <= (s.raster == 1 ? at.count_n : at.count_m);
                   })});
-    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const Shape& s) {
+    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const ResolvedConfig& s) {
                       const Grid at(g, s, device);
                       return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
                   })});
@@ -157,30 +132,19 @@ struct Corner {
     int64_t cluster_m, swap_ab, store_buffers, group;
 };
 
-Config corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
-    const int64_t tma_store = tma_can_store(g) ? 1 : 0;
-    Config config = {{"block_m", t.block_m},
-                     {"block_n", t.block_n},
-                     {"math_groups", t.math_groups},
-                     {"pingpong", t.pingpong},
-                     {"cluster_m", corner.cluster_m},
-                     {"cluster_n", 1},
-                     {"swap_ab", corner.swap_ab},
-                     {"tma_store", tma_store},
-                     {"store_buffers", tma_store != 0 ? corner.store_buffers : 1},
-                     {"x_sets", 1},
-                     {"stages", 2},
-                     {"raster", 0},
-                     {"group", corner.group},
-                     {"pdl", 1}};
-    const Shape shape(config, g);
-    if (shape.x_in_registers) config.set("x_sets", 2);  // 4 to 9 % faster on 4096^3
+ResolvedConfig corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
+    ResolvedConfig s(Config{}, g);
+    s.block_m = t.block_m, s.block_n = t.block_n;
+    s.math_groups = t.math_groups, s.pingpong = t.pingpong;
+    s.cluster_m = corner.cluster_m, s.swap_ab = corner.swap_ab;
+    s.tma_store = tma_can_store(g) ? 1 : 0, s.store_buffers = s.tma_store != 0 ? corner.store_buffers : 1;
+    s.x_sets = s.x_in_registers ? 2 : 1;  // 4 to 9 % faster on 4096^3
+    s.raster = 0, s.group = corner.group;
     for (const int64_t stages : {8, 7, 6, 5, 4, 3, 2}) {
-        if (shape.smem_bytes(stages) > device.limits.smem_per_block_bytes) continue;
-        config.set("stages", stages);
-        break;
+        s.stages = stages;
+        if (s.smem_bytes(stages) <= device.limits.smem_per_block_bytes) break;
     }
-    return config;
+    return s;
 }
 
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
@@ -189,9 +153,9 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         for (const int64_t swap_ab : {0, 1}) {
             if (!wgmma_tf32::may_swap(g, swap_ab != 0)) continue;
             for (const int64_t group : {8, 1}) {
-                const Config config = corner_config(tile, {1, swap_ab, 1, group}, g, device);
-                const double us = wgmma_tf32::predict_us(g, Shape(config, g), device);
-                if (choice.wants(us)) choice.offer(config, us);
+                const ResolvedConfig s = corner_config(tile, {1, swap_ab, 1, group}, g, device);
+                const double us = wgmma_tf32::predict_us(g, s, device);
+                if (choice.wants(us)) choice.offer(config_from(s), us);
             }
         }
     }
@@ -207,10 +171,11 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
                     const std::string name = std::string("wgmma_m64k8_") + tile.name + (cluster == 2 ? "_cluster2x1" : "") +
                                              (store_buffers == 2 ? "_2buffers" : "") +
                                              (transposes_y(g) && swap_ab != 0 ? "_swapab" : "");
-                    const Grid grid(g, Shape(corner_config(tile, {cluster, swap_ab, store_buffers, 1}, g, device), g), device);
+                    const Grid grid(g, corner_config(tile, {cluster, swap_ab, store_buffers, 1}, g, device), device);
                     const int64_t group = grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
                     const bool is_new = store_buffers == 1 || tma_can_store(g);
-                    if (is_new) all.push_back({name, corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device)});
+                    if (!is_new) continue;
+                    all.push_back({name, config_from(corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device))});
                 }
             }
         }
@@ -220,7 +185,7 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
 
 // ---- the launch ----
 
-LaunchStep main_step(const Problem& problem, const Shape& s, const Operand& x, const Operand& y, const Device& device) {
+LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Operand& x, const Operand& y, const Device& device) {
     const Gemm g(problem);
     const Grid grid(g, s, device);
     const Operand c(problem, gemm::kC, false);
@@ -270,11 +235,11 @@ class WgmmaTf32 final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& c) { return wgmma_tf32::predict_us(g, Shape(c, g), device); };
+        return [g = Gemm(problem), device](const Config& c) { return wgmma_tf32::predict_us(g, ResolvedConfig(c, g), device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;
@@ -295,7 +260,7 @@ LaunchPlan WgmmaTf32::plan(const Problem& problem, const Config& config, const D
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-    const Shape s(config, g);
+    const ResolvedConfig s(config, g);
     Operand x(problem, s.swap_ab != 0 ? gemm::kB : gemm::kA, false);
     Operand y(problem, s.swap_ab != 0 ? gemm::kA : gemm::kB, transposes_y(g));
     gemm::WorkspaceLayout layout;

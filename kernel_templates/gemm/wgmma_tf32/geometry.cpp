@@ -6,24 +6,8 @@ namespace autotune::wgmma_tf32 {
 
 using std::int64_t;
 
-// Rules see configs in which not every parameter has a value yet, and read only those that they name.
-Shape::Shape(const Config& c, const Gemm& g) : x_in_registers(g.trans_a || !g.trans_b) {
-    gemm::ConfigReader reader(c);
-    const auto get = [&reader](std::string_view name) { return reader.find(name).value_or(1); };
-    block_m = get("block_m");
-    block_n = get("block_n");
-    math_groups = get("math_groups");
-    pingpong = get("pingpong");
-    cluster_m = get("cluster_m");
-    cluster_n = get("cluster_n");
-    swap_ab = get("swap_ab");
-    tma_store = get("tma_store");
-    store_buffers = get("store_buffers");
-    x_sets = get("x_sets");
-    stages = get("stages");
-    raster = get("raster");
-    group = get("group");
-    pdl = get("pdl");
+ResolvedConfig::ResolvedConfig(const Config& c, const Gemm& g) : x_in_registers(g.trans_a || !g.trans_b) {
+    read_config(*this, c);
 }
 
 bool transposes_y(const Gemm& g) {
@@ -35,7 +19,7 @@ bool may_swap(const Gemm& g, bool swap_ab) {
     return swap_ab == (!g.trans_a && !g.trans_b);
 }
 
-Grid::Grid(const Gemm& g, const Shape& s, const Device& device) {
+Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
     const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
     count_m = ceil_div(ceil_div(rows, s.block_m), s.cluster_m);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -15,12 +16,31 @@ using gemm::Gemm;
 inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
 inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, along K or along M
 
-struct Shape {
-    std::int64_t block_m, block_n, math_groups, pingpong, cluster_m, cluster_n, swap_ab, tma_store, store_buffers, x_sets;
-    std::int64_t stages, group, raster, pdl;
+// clang-format off
+#define GEMM_WGMMA_TF32_PARAMETERS(ROW) \
+    ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
+    ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", 32, 64, 96, 128, 160, 192, 224, 256) \
+    ROW(math_groups, 1, compile, "warpgroups that multiply", 1, 2) \
+    ROW(pingpong, 1, compile, "0: math groups share a tile; 1: each has its own", 0, 1) \
+    ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2) \
+    ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2) \
+    ROW(swap_ab, 1, compile, \
+        "1: computes the transpose; what the layout asks for, or free where an operand is transposed", 0, 1) \
+    ROW(tma_store, 1, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications", 0, 1) \
+    ROW(store_buffers, 1, compile, "spans of C of a warp that may be on their way to memory by TMA", 1, 2) \
+    ROW(x_sets, 1, compile, \
+        "sets of registers for an operand in them; 2: half a stage each, loaded under the other's multiplications", 1, 2) \
+    ROW(stages, 1, launch, "stages of the ring, 32 deep each", 2, 3, 4, 5, 6, 7, 8) \
+    ROW(raster, 1, launch, "tiles in sequence go along 0: M, 1: N", 0, 1) \
+    ROW(group, 1, launch, "tiles along that direction before the other advances", 1, 4, 8, 16) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32_PARAMETERS)
     bool x_in_registers;  // the problem's, not the config's
 
-    Shape(const Config& config, const Gemm& g);
+    ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
@@ -48,10 +68,10 @@ struct Grid {
     std::int64_t steps;             // of the K loop
     std::int64_t clusters;          // of the grid: all run at once, and walk over tiles
 
-    Grid(const Gemm& g, const Shape& s, const Device& device);
+    Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
 // Time expected, in microseconds, for ranking.
-double predict_us(const Gemm& g, const Shape& s, const Device& device);
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma_tf32

@@ -10,7 +10,7 @@ namespace {
 
 // Clocks of one SM for one K step: three products on the tensor cores, or what shared memory moves: Y for each multiplication,
 // what TMA writes, what is split, and X on its way to registers.
-double step_clocks(const Shape& s) {
+double step_clocks(const ResolvedConfig& s) {
     const auto columns = static_cast<double>(s.block_n);
     const auto rows = static_cast<double>(kBlockM);
     const double multiply = 3.0 * rows * columns * static_cast<double>(kBlockK) / 1024.0;
@@ -20,7 +20,7 @@ double step_clocks(const Shape& s) {
 }
 
 // Copies of operands in the workspace, beside the main kernel.
-double arrange_us(const Gemm& g, const Shape& s, const Device& device) {
+double arrange_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 0.6e3;
     const auto copied = [&](std::int64_t rows, int align, bool transposes) {
         if (align >= gemm::kChunkBytes && !transposes) return 0.0;
@@ -32,7 +32,7 @@ double arrange_us(const Gemm& g, const Shape& s, const Device& device) {
 
 }  // namespace
 
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
     const double rounds = std::ceil(static_cast<double>(grid.tiles) / static_cast<double>(grid.clusters));
     const double run = static_cast<double>(grid.steps) * step_clocks(s);

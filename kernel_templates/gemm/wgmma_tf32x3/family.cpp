@@ -5,6 +5,7 @@
 #include "kernel_templates/gemm/f32_parts.h"
 #include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/gemm/wgmma_tf32x3/geometry.h"
 #include "kernel_templates/structured_family.h"
@@ -22,76 +23,53 @@ using wgmma_tf32x3::Gemm;
 using wgmma_tf32x3::Grid;
 using wgmma_tf32x3::kBlockK;
 using wgmma_tf32x3::kBlockM;
-using wgmma_tf32x3::Shape;
+using wgmma_tf32x3::ResolvedConfig;
 
 // ---- the space ----
 
 constexpr std::array<int64_t, 6> kStages = {8, 6, 5, 4, 3, 2};
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_n", {32, 64, 96, 128, 160, 192}, compile, "columns of a tile, on wgmma's N side; it has 128 rows"},
-        {"parts_n", {1, 2}, compile, "runs of columns, of which one at a time has registers for its products"},
-        {"cluster_m", {1, 2}, compile, "blocks along M that share a tile of the N-side operand by multicast"},
-        {"cluster_n", {1, 2}, compile, "blocks along N that share a tile of the M-side operand by multicast"},
-        {"swap_ab",
-         {0, 1},
-         compile,
-         "1: computes the transpose; what the layout asks for, or free where an operand is transposed"},
-        {"stages", {2, 3, 4, 5, 6, 8}, launch, "stages of the ring, 32 deep each"},
-        {"raster", {0, 1}, launch, "tiles in sequence go along 0: M, 1: N"},
-        {"group", {1, 4, 8, 16}, launch, "tiles along that direction before the other advances"},
-        {"pdl", {0, 1}, launch, "1: programmatic dependent launch: blocks start while the kernel before ends"},
-    };
-}
-
-using Rule = std::function<bool(const Config&)>;
-// Makes a rule of what is asked of a config's shape.
-Rule rule(std::function<bool(const Shape&)> holds) {
-    return [holds = std::move(holds)](const Config& c) { return holds(Shape(c)); };
-}
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
-    to.push_back({"a part's columns are not a multiple of 32", {"block_n", "parts_n"}, rule([](const Shape& s) {
+    to.push_back({"a part's columns are not a multiple of 32", {"block_n", "parts_n"}, rule([](const ResolvedConfig& s) {
                       return s.block_n % (32 * s.parts_n) == 0;
                   })});
-    to.push_back({"sums, products and X exceed the registers", {"block_n", "parts_n"}, rule([](const Shape& s) {
+    to.push_back({"sums, products and X exceed the registers", {"block_n", "parts_n"}, rule([](const ResolvedConfig& s) {
                       return s.held() <= 200;
                   })});
-    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K", {"swap_ab"}, rule([=](const Shape& s) {
-                      return wgmma_tf32::may_swap(g, s.swap_ab != 0);
-                  })});
-    to.push_back({"a tile is at least twice as wide as C", {"block_n", "swap_ab"}, rule([=](const Shape& s) {
+    to.push_back({"swap_ab puts an operand on wgmma's N side that does not lie along K",
+                  {"swap_ab"},
+                  rule([=](const ResolvedConfig& s) { return wgmma_tf32::may_swap(g, s.swap_ab != 0); })});
+    to.push_back({"a tile is at least twice as wide as C", {"block_n", "swap_ab"}, rule([=](const ResolvedConfig& s) {
                       return s.block_n == 32 || s.block_n < (s.swap_ab != 0 ? g.m : g.n) + 64;
                   })});
     to.push_back({"more than half of a cluster's tiles lie outside of C",
                   {"block_n", "cluster_m", "cluster_n", "swap_ab"},
-                  rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) {
                       const int64_t rows = s.swap_ab != 0 ? g.n : g.m;
                       const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
                       return (s.cluster_m == 1 || rows > kBlockM) && (s.cluster_n == 1 || columns > s.block_n);
                   })});
-    to.push_back({"a cluster has more than two blocks", {"cluster_m", "cluster_n"}, rule([](const Shape& s) {
+    to.push_back({"a cluster has more than two blocks", {"cluster_m", "cluster_n"}, rule([](const ResolvedConfig& s) {
                       return s.cluster_blocks() <= 2;
                   })});
     const int64_t room = device.limits.smem_per_block_bytes;
-    to.push_back({"the ring exceeds shared memory", {"block_n", "stages"}, rule([=](const Shape& s) {
+    to.push_back({"the ring exceeds shared memory", {"block_n", "stages"}, rule([=](const ResolvedConfig& s) {
                       return s.smem_bytes(s.stages) <= room;
                   })});
-    to.push_back({"the ring is shorter than it could be: two more stages fit", {"block_n", "stages"}, rule([=](const Shape& s) {
-                      return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > room;
-                  })});
+    to.push_back({"the ring is shorter than it could be: two more stages fit",
+                  {"block_n", "stages"},
+                  rule([=](const ResolvedConfig& s) { return s.stages + 2 > 8 || s.smem_bytes(s.stages + 2) > room; })});
 }
 
 void add_order_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const std::vector<std::string> order = {"block_n", "cluster_m", "cluster_n", "swap_ab", "raster", "group"};
-    to.push_back({"tiles do not reach across a group", order, rule([=](const Shape& s) {
+    to.push_back({"tiles do not reach across a group", order, rule([=](const ResolvedConfig& s) {
                       const Grid at(g, s, device);
                       return s.group == 1 || s.group <= (s.raster == 1 ? at.count_n : at.count_m);
                   })});
-    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const Shape& s) {
+    to.push_back({"one direction has a single tile: the order is the same", order, rule([=](const ResolvedConfig& s) {
                       const Grid at(g, s, device);
                       return (at.count_m > 1 && at.count_n > 1) || (s.raster == 0 && s.group == 1);
                   })});
@@ -104,28 +82,17 @@ struct Tile {
 };
 constexpr std::array<Tile, 7> kTiles = {{{128, 1}, {160, 1}, {192, 2}, {128, 2}, {96, 1}, {64, 1}, {32, 1}}};
 
-Config config_of(const Tile& tile, int64_t cluster_m, int64_t swap_ab, int64_t group, const Device& device) {
-    Config config = {{"block_n", tile.block_n},
-                     {"parts_n", tile.parts_n},
-                     {"cluster_m", cluster_m},
-                     {"cluster_n", 1},
-                     {"swap_ab", swap_ab},
-                     {"stages", 2},
-                     {"raster", 0},
-                     {"group", group},
-                     {"pdl", 1}};
-    const Shape shape(config);
+// With the deepest ring that fits, and the usual order.
+ResolvedConfig with_tile(const Tile& tile, int64_t cluster_m, int64_t swap_ab, const Gemm& g, const Device& device) {
+    ResolvedConfig s = {
+        .block_n = tile.block_n, .parts_n = tile.parts_n, .cluster_m = cluster_m, .swap_ab = swap_ab, .raster = 0};
     for (const int64_t stages : kStages) {
-        if (shape.smem_bytes(stages) > device.limits.smem_per_block_bytes) continue;
-        config.set("stages", stages);
-        break;
+        s.stages = stages;
+        if (s.smem_bytes(stages) <= device.limits.smem_per_block_bytes) break;
     }
-    return config;
-}
-
-int64_t usual_group(const Config& config, const Gemm& g, const Device& device) {
-    const Grid grid(g, Shape(config), device);
-    return grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
+    const Grid grid(g, s, device);
+    s.group = grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
+    return s;
 }
 
 // Those that the layout allows.
@@ -138,9 +105,7 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
                 const std::string name = "wgmma_m64k8_128x" + std::to_string(tile.block_n) +
                                          (tile.parts_n == 2 ? "_2parts" : "") + (cluster == 2 ? "_cluster2x1" : "") +
                                          (wgmma_tf32::transposes_y(g) && swap_ab != 0 ? "_swapab" : "");
-                Config config = config_of(tile, cluster, swap_ab, 1, device);
-                config.set("group", usual_group(config, g, device));
-                all.push_back({name, std::move(config)});
+                all.push_back({name, config_from(with_tile(tile, cluster, swap_ab, g, device))});
             }
         }
     }
@@ -166,11 +131,13 @@ class WgmmaTf32x3 final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& c) { return wgmma_tf32x3::predict_us(g, Shape(c), device); };
+        return [g = Gemm(problem), device](const Config& c) {
+            return wgmma_tf32x3::predict_us(g, resolve<ResolvedConfig>(c), device);
+        };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;
@@ -182,7 +149,7 @@ class WgmmaTf32x3 final : public StructuredFamily {
         const Gemm g(problem);
         gemm::DefaultChoice choice(rules);
         for (const NamedConfig& named : all_named(g, device))
-            choice.offer(named.config, wgmma_tf32x3::predict_us(g, Shape(named.config), device));
+            choice.offer(named.config, wgmma_tf32x3::predict_us(g, resolve<ResolvedConfig>(named.config), device));
         return choice.choose();
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
@@ -196,7 +163,7 @@ LaunchPlan WgmmaTf32x3::plan(const Problem& problem, const Config& config, const
     const Gemm g(problem);
     LaunchPlan plan;
     if (g.m == 0 || g.n == 0 || g.k == 0 || g.batch == 0) return plan;
-    const Shape s(config);
+    const auto s = resolve<ResolvedConfig>(config);
     const Grid grid(g, s, device);
     F32Operand x(problem, s.swap_ab != 0 ? gemm::kB : gemm::kA, false);
     F32Operand y(problem, s.swap_ab != 0 ? gemm::kA : gemm::kB, wgmma_tf32::transposes_y(g));

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -17,10 +18,22 @@ inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
 inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, along K or along M
 inline constexpr std::int64_t kThreads = 384;
 
-struct Shape {
-    std::int64_t block_n, parts_n, cluster_m, cluster_n, swap_ab, stages, group, raster, pdl;
+// clang-format off
+#define GEMM_WGMMA_TF32X3_PARAMETERS(ROW) \
+    ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side; it has 128 rows", 32, 64, 96, 128, 160, 192) \
+    ROW(parts_n, 1, compile, "runs of columns, of which one at a time has registers for its products", 1, 2) \
+    ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2) \
+    ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2) \
+    ROW(swap_ab, 1, compile, \
+        "1: computes the transpose; what the layout asks for, or free where an operand is transposed", 0, 1) \
+    ROW(stages, 1, launch, "stages of the ring, 32 deep each", 2, 3, 4, 5, 6, 8) \
+    ROW(raster, 1, launch, "tiles in sequence go along 0: M, 1: N", 0, 1) \
+    ROW(group, 1, launch, "tiles along that direction before the other advances", 1, 4, 8, 16) \
+    ROW(pdl, 1, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
+// clang-format on
 
-    explicit Shape(const Config& config);
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32X3_PARAMETERS)
 
     std::int64_t part_columns() const { return block_n / parts_n; }
     // Registers a thread: sums, products of one part, and both parts of X.
@@ -37,10 +50,10 @@ struct Grid {
     std::int64_t steps;             // of the K loop
     std::int64_t clusters;          // of the grid: all run at once, and walk over tiles
 
-    Grid(const Gemm& g, const Shape& s, const Device& device);
+    Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
 // Time expected, in microseconds, for ranking.
-double predict_us(const Gemm& g, const Shape& s, const Device& device);
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma_tf32x3

@@ -21,7 +21,7 @@ double copy_penalty(int access_bytes) {
 }
 
 // Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
-double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
+double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int cc = device.identity.cc();
     const double f16_bonus = g.acc_f16 && cc != 80 && cc != 90 ? 2.0 : 1.0;
     const double rate = device.tensor_flop_per_clock_sm() * wmma_share(cc) * f16_bonus;
@@ -36,7 +36,7 @@ double step_cycles(const Gemm& g, const Shape& s, const Device& device) {
 }
 
 // Cycles from one tile along K to the next. Loads of `resident` blocks hide each other's latency.
-double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double resident) {
+double tile_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device, double resident) {
     const double running = std::min(static_cast<double>(tiles(g, s)), device.identity.sm_count * resident);
     const double same = 0.273 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
     const double warps = resident * static_cast<double>(s.warps());
@@ -56,7 +56,7 @@ double tile_cycles(const Gemm& g, const Shape& s, const Device& device, double r
 
 }  // namespace
 
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double cycles_per_us = device.clock_mhz * 0.893;
     const auto sms = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(tiles(g, s));

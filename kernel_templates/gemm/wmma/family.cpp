@@ -17,61 +17,38 @@ constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
 
 // ---- the space ----
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"wmma_m", {8, 16, 32}, compile, "rows of a wmma tile: m8n32k16, m16n16k16, m32n8k16"},
-        {"block_m", {16, 32, 64, 128, 256}, compile, "rows of C that a block computes"},
-        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C that a block computes"},
-        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
-        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
-        {"block_k", {16, 32, 64}, compile, "depth of a tile in shared memory"},
-        {"cp_async",
-         {0, 1},
-         compile,
-         "1: tiles are copied by cp.async, as far as rows are aligned to 4 bytes; 0: through registers"},
-        {"stages", {1, 2, 3, 4, 5}, compile, "buffers for tiles in shared memory"},
-        {"smem_pad", {0, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
-        {"dsmem", {0, 1}, compile, "1: dynamic shared memory, up to what the device gives on request; 0: static, up to 48 KiB"},
-        {"min_blocks", {1, 2}, compile, "blocks that must fit an SM, which bounds registers"},
-        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
-        {"swizzle_stride", {0, 512, 1024, 2048, 4096, 8192}, launch, "width of a panel in elements of C; 0: the whole extent"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto fits_problem = [](int64_t block, int64_t extent) { return block <= 32 || block < 2 * extent; };
-    to.push_back({"block_m is at least twice the problem's rows", {"block_m"}, rule([=](const Shape& s) {
+    to.push_back({"block_m is at least twice the problem's rows", {"block_m"}, rule([=](const ResolvedConfig& s) {
                       return fits_problem(s.block_m, g.m);
                   })});
-    to.push_back({"block_n is at least twice the problem's columns", {"block_n"}, rule([=](const Shape& s) {
+    to.push_back({"block_n is at least twice the problem's columns", {"block_n"}, rule([=](const ResolvedConfig& s) {
                       return fits_problem(s.block_n, g.n);
                   })});
-    to.push_back({"a warp's rows are no whole wmma tiles", {"wmma_m", "block_m", "warps_m"}, rule([](const Shape& s) {
+    to.push_back({"a warp's rows are no whole wmma tiles", {"wmma_m", "block_m", "warps_m"}, rule([](const ResolvedConfig& s) {
                       return s.block_m % (s.wmma_m * s.warps_m) == 0;
                   })});
-    to.push_back({"a warp's columns are no whole wmma tiles", {"wmma_m", "block_n", "warps_n"}, rule([](const Shape& s) {
+    to.push_back({"a warp's columns are no whole wmma tiles", {"wmma_m", "block_n", "warps_n"}, rule([](const ResolvedConfig& s) {
                       return s.block_n % (s.wmma_n() * s.warps_n) == 0;
                   })});
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
-    to.push_back(gemm::warp_aspect_rule(&shape_of));
+    to.push_back(gemm::warp_aspect_rule<ResolvedConfig>());
     to.push_back({"more than 8 warps on a tile that 8 can compute", tile,
-                  rule([](const Shape& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
+                  rule([](const ResolvedConfig& s) { return s.warps() <= 8 || s.block_m * s.block_n >= 128 * 256; })});
     to.push_back({"fewer than 4 warps on a tile that 4 can share", tile,
-                  rule([](const Shape& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
+                  rule([](const ResolvedConfig& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
 }
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g) {
-    to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const Shape& s) {
+    to.push_back({"block_k is more than twice K", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.block_k == 16 || s.block_k < 2 * g.k;
                   })});
-    to.push_back({"more than two buffers for tiles that pass through registers", {"cp_async", "stages"}, rule([](const Shape& s) {
-                      return s.cp_async != 0 || s.stages <= 2;
-                  })});
-    to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const Shape& s) {
+    to.push_back({"more than two buffers for tiles that pass through registers",
+                  {"cp_async", "stages"},
+                  rule([](const ResolvedConfig& s) { return s.cp_async != 0 || s.stages <= 2; })});
+    to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const ResolvedConfig& s) {
                       return s.stages <= 2 || (s.stages - 1) * s.block_k <= round_up(g.k, s.block_k);
                   })});
 }
@@ -80,26 +57,27 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     const std::vector<std::string> memory = {"wmma_m",  "block_m", "block_n",  "warps_m", "warps_n",
                                              "block_k", "stages",  "smem_pad", "dsmem"};
     to.push_back({"buffers exceed static shared memory", memory,
-                  rule([=](const Shape& s) { return s.dsmem != 0 || smem_bytes(g, s) <= kStaticSmemBytes; })});
+                  rule([=](const ResolvedConfig& s) { return s.dsmem != 0 || smem_bytes(g, s) <= kStaticSmemBytes; })});
     to.push_back({"buffers exceed shared memory", memory,
-                  rule([=](const Shape& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
-    to.push_back({"more threads than a block may have", {"warps_m", "warps_n"}, rule([=](const Shape& s) {
+                  rule([=](const ResolvedConfig& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
+    to.push_back({"more threads than a block may have", {"warps_m", "warps_n"}, rule([=](const ResolvedConfig& s) {
                       return s.threads() <= limits.threads_per_block;
                   })});
     to.push_back({"min_blocks does not bind: below 256 threads two blocks always have the registers",
                   {"warps_m", "warps_n", "min_blocks"},
-                  rule([](const Shape& s) { return s.min_blocks == 1 || s.threads() >= 256; })});
+                  rule([](const ResolvedConfig& s) { return s.min_blocks == 1 || s.threads() >= 256; })});
     to.push_back({"accumulators, fragments and copies exceed the registers",
                   {"block_m", "block_n", "warps_m", "warps_n", "block_k", "cp_async", "min_blocks"},
-                  rule([=](const Shape& s) { return registers_needed(g, s) <= registers_allowed(s, limits); })});
+                  rule([=](const ResolvedConfig& s) { return registers_needed(g, s) <= registers_allowed(s, limits); })});
     std::vector<std::string> blocks = memory;
     blocks.emplace_back("min_blocks");
-    to.push_back({"min_blocks do not fit the SM's shared memory", blocks,
-                  rule([=](const Shape& s) { return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes; })});
+    to.push_back({"min_blocks do not fit the SM's shared memory", blocks, rule([=](const ResolvedConfig& s) {
+                      return s.min_blocks * (smem_bytes(g, s) + 1024) <= limits.smem_per_sm_bytes;
+                  })});
 }
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g) {
-    to.push_back(gemm::panel_rule(g, &shape_of));
+    to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
 // ---- well-known points ----
@@ -108,13 +86,13 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g) {
 struct Classic {
     int64_t wmma_m, warps_m, warps_n, tiles_m, tiles_n;
 
-    Shape shape(int64_t cp_async, int64_t stages, int64_t smem_pad) const {
+    ResolvedConfig shape(int64_t cp_async, int64_t stages, int64_t smem_pad) const {
         return {.wmma_m = wmma_m,
                 .block_m = wmma_m * warps_m * tiles_m,
                 .block_n = 256 / wmma_m * warps_n * tiles_n,
-                .block_k = 16,
                 .warps_m = warps_m,
                 .warps_n = warps_n,
+                .block_k = 16,
                 .cp_async = cp_async,
                 .stages = stages,
                 .smem_pad = smem_pad,
@@ -127,14 +105,14 @@ struct Classic {
 
 class NamedList {
   public:
-    void add(const std::string& name, const Shape& shape) { named_.push_back({name, config_of(shape)}); }
+    void add(const std::string& name, const ResolvedConfig& shape) { named_.push_back({name, config_from(shape)}); }
 
     // Rings of 2 to 5 padded stages, in static and dynamic shared memory, each in the order of the whole C and in panels.
     void add_stages(const std::string& name, const Classic& classic) {
         for (const int64_t stages : {2, 3, 4, 5}) {
             for (const int64_t dsmem : {0, 1}) {
                 const std::string staged = name + "_stage" + std::to_string(stages) + (dsmem != 0 ? "_dsmem" : "");
-                Shape shape = classic.shape(1, stages, 8);
+                ResolvedConfig shape = classic.shape(1, stages, 8);
                 shape.dsmem = dsmem;
                 add(staged, shape);
                 for (const int64_t stride : {1024, 2048, 4096, 8192}) {
@@ -190,20 +168,20 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     for (const auto& t : kGoodTiles) {
         for (const int64_t stride : {0, 1024}) {
             const bool is_aligned = std::min(g.align_a, g.align_b) >= 4;
-            const Shape s = {.wmma_m = 16,
-                             .block_m = t[0],
-                             .block_n = t[1],
-                             .block_k = t[4],
-                             .warps_m = t[2],
-                             .warps_n = t[3],
-                             .cp_async = is_aligned ? 1 : 0,
-                             .stages = is_aligned ? t[5] : std::min<int64_t>(2, t[5]),
-                             .smem_pad = 8,
-                             .dsmem = 1,
-                             .min_blocks = 1,
-                             .raster = 0,
-                             .swizzle_stride = stride};
-            const Config config = config_of(s);
+            const ResolvedConfig s = {.wmma_m = 16,
+                                      .block_m = t[0],
+                                      .block_n = t[1],
+                                      .warps_m = t[2],
+                                      .warps_n = t[3],
+                                      .block_k = t[4],
+                                      .cp_async = is_aligned ? 1 : 0,
+                                      .stages = is_aligned ? t[5] : std::min<int64_t>(2, t[5]),
+                                      .smem_pad = 8,
+                                      .dsmem = 1,
+                                      .min_blocks = 1,
+                                      .raster = 0,
+                                      .swizzle_stride = stride};
+            const Config config = config_from(s);
             choice.offer(config, wmma::predict_us(g, s, device));
         }
     }
@@ -228,16 +206,18 @@ class Wmma final : public StructuredFamily {
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Shape s = shape_of(config);
+        const ResolvedConfig s = resolve<ResolvedConfig>(config);
         return gemm::tile_plan(problem, s, s.dsmem != 0 ? smem_bytes(Gemm(problem), s) : 0);
     }
 
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& config) { return wmma::predict_us(g, shape_of(config), device); };
+        return [g = Gemm(problem), device](const Config& config) {
+            return wmma::predict_us(g, resolve<ResolvedConfig>(config), device);
+        };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

@@ -7,7 +7,7 @@ namespace autotune::wmma_tf32 {
 
 // Waves of blocks, each bound by the tensor cores or by what wmma.load reads of shared memory, plus what a tile waits for its
 // copies.
-double predict_us(const Gemm& g, const Shape& s, const Device& device) {
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);
     const double rounds = std::ceil(static_cast<double>(tiles(g, s)) / sms);
     const auto fit = static_cast<double>(

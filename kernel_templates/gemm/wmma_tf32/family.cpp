@@ -15,58 +15,43 @@ using std::int64_t;
 
 constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    const auto launch = ParameterKind::launch;
-    return {
-        {"block_m", {16, 32, 64, 128, 256}, compile, "rows of C that a block computes"},
-        {"block_n", {16, 32, 64, 128, 256}, compile, "columns of C that a block computes"},
-        {"warps_m", {1, 2, 4}, compile, "warps along the rows of a block's tile"},
-        {"warps_n", {1, 2, 4}, compile, "warps along its columns"},
-        {"block_k", {8, 16, 32}, compile, "depth of a tile in shared memory"},
-        {"stages", {1, 2, 3, 4, 5}, compile, "buffers for tiles in shared memory"},
-        {"smem_pad", {0, 4, 8}, compile, "unused elements after each row of a tile, against bank conflicts"},
-        {"dsmem", {0, 1}, compile, "1: dynamic shared memory, up to what the device gives on request; 0: static, up to 48 KiB"},
-        {"raster", {0, 1}, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round"},
-        {"swizzle_stride", {0, 512, 1024, 2048, 4096}, launch, "width of a panel in elements of C; 0: the whole extent"},
-    };
-}
-
-constexpr auto rule = gemm::rules_by(&shape_of);
+constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const std::vector<std::string> tile = {"block_m", "block_n", "warps_m", "warps_n"};
-    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([=](const Shape& s) {
+    to.push_back({"a tile is at least twice as long or wide as C", {"block_m", "block_n"}, rule([=](const ResolvedConfig& s) {
                       return (s.block_m <= 32 || s.block_m < 2 * g.m) && (s.block_n <= 32 || s.block_n < 2 * g.n);
                   })});
-    to.push_back({"a warp's tile is no whole wmma tiles", tile,
-                  rule([](const Shape& s) { return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0; })});
-    to.push_back(gemm::warp_aspect_rule(&shape_of));
+    to.push_back({"a warp's tile is no whole wmma tiles", tile, rule([](const ResolvedConfig& s) {
+                      return s.block_m % (16 * s.warps_m) == 0 && s.block_n % (16 * s.warps_n) == 0;
+                  })});
+    to.push_back(gemm::warp_aspect_rule<ResolvedConfig>());
     to.push_back({"fewer than 4 warps on a tile that 4 can share", tile,
-                  rule([](const Shape& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
+                  rule([](const ResolvedConfig& s) { return s.warps() >= 4 || s.block_m * s.block_n <= 64 * 64; })});
 }
 
 void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const DeviceLimits& limits) {
     const std::vector<std::string> memory = {"block_m", "block_n", "warps_m",  "warps_n",
                                              "block_k", "stages",  "smem_pad", "dsmem"};
-    to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const Shape& s) {
+    to.push_back({"more buffers than tiles along K", {"block_k", "stages"}, rule([=](const ResolvedConfig& s) {
                       return s.stages <= 2 || (s.stages - 1) * s.block_k <= gemm::round_up(g.k, s.block_k);
                   })});
     to.push_back({"buffers exceed static shared memory", memory,
-                  rule([=](const Shape& s) { return s.dsmem != 0 || smem_bytes(g, s) <= kStaticSmemBytes; })});
+                  rule([=](const ResolvedConfig& s) { return s.dsmem != 0 || smem_bytes(g, s) <= kStaticSmemBytes; })});
     to.push_back({"buffers exceed shared memory", memory,
-                  rule([=](const Shape& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
-    to.push_back({"sums and fragments exceed the registers",
-                  {"block_m", "block_n", "warps_m", "warps_n"},
-                  rule([=](const Shape& s) { return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), 1); })});
-    to.push_back(gemm::panel_rule(g, &shape_of));
+                  rule([=](const ResolvedConfig& s) { return smem_bytes(g, s) <= limits.smem_per_block_bytes; })});
+    to.push_back(
+        {"sums and fragments exceed the registers",
+         {"block_m", "block_n", "warps_m", "warps_n"},
+         rule([=](const ResolvedConfig& s) { return registers_needed(s) <= gemm::registers_allowed(limits, s.threads(), 1); })});
+    to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
 // The classic kernels spell a block as wmma tiles of a warp times warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
 struct Classic {
     int64_t warps_m, warps_n, tiles_m, tiles_n;
 
-    Shape shape(int64_t stages, int64_t smem_pad) const {
+    ResolvedConfig shape(int64_t stages, int64_t smem_pad) const {
         return {.block_m = 16 * warps_m * tiles_m,
                 .block_n = 16 * warps_n * tiles_n,
                 .warps_m = warps_m,
@@ -81,17 +66,17 @@ struct Classic {
 };
 
 // Rings of 2 to 5 padded stages, in static and dynamic shared memory, each in the order of the whole C and in panels.
-void add_stages(std::vector<NamedConfig>& named, const std::string& name, Shape shape) {
+void add_stages(std::vector<NamedConfig>& named, const std::string& name, ResolvedConfig shape) {
     for (const int64_t stages : {2, 3, 4, 5}) {
         for (const int64_t dsmem : {0, 1}) {
             shape.stages = stages;
             shape.dsmem = dsmem;
             shape.swizzle_stride = 0;
             const std::string staged = name + "_stage" + std::to_string(stages) + (dsmem != 0 ? "_dsmem" : "");
-            named.push_back({staged, config_of(shape)});
+            named.push_back({staged, config_from(shape)});
             for (const int64_t stride : {1024, 2048}) {
                 shape.swizzle_stride = stride;
-                named.push_back({staged + "_swizzle" + std::to_string(stride), config_of(shape)});
+                named.push_back({staged + "_swizzle" + std::to_string(stride), config_from(shape)});
             }
         }
     }
@@ -100,11 +85,11 @@ void add_stages(std::vector<NamedConfig>& named, const std::string& name, Shape 
 std::vector<NamedConfig> named_configs() {
     const std::string m16 = "wmma_m16n16k8";
     const Classic large = {4, 2, 2, 4};
-    std::vector<NamedConfig> named = {{m16 + "_naive", config_of(Classic{1, 1, 1, 1}.shape(1, 0))},
-                                      {m16 + "_mma4x2", config_of(Classic{4, 2, 1, 1}.shape(1, 0))},
-                                      {m16 + "_mma4x2_warp2x4", config_of(large.shape(1, 0))}};
+    std::vector<NamedConfig> named = {{m16 + "_naive", config_from(Classic{1, 1, 1, 1}.shape(1, 0))},
+                                      {m16 + "_mma4x2", config_from(Classic{4, 2, 1, 1}.shape(1, 0))},
+                                      {m16 + "_mma4x2_warp2x4", config_from(large.shape(1, 0))}};
     add_stages(named, m16 + "_mma4x2_warp2x4", large.shape(2, 4));
-    Shape deep = large.shape(2, 4);
+    ResolvedConfig deep = large.shape(2, 4);
     deep.block_k = 32;
     add_stages(named, m16 + "x4_mma4x2_warp2x4", deep);
     return named;
@@ -117,18 +102,18 @@ constexpr std::array<std::array<int64_t, 6>, 5> kGoodTiles = {
 Config choose_default(const SearchSpace& space, const Gemm& g, const Device& device) {
     gemm::DefaultChoice choice(space);
     for (const auto& t : kGoodTiles) {
-        const Shape s = {.block_m = t[0],
-                         .block_n = t[1],
-                         .warps_m = t[2],
-                         .warps_n = t[3],
-                         .block_k = t[4],
-                         .stages = t[5],
-                         .smem_pad = 4,
-                         .dsmem = 1,
-                         .raster = 0,
-                         .swizzle_stride = 0};
+        const ResolvedConfig s = {.block_m = t[0],
+                                  .block_n = t[1],
+                                  .warps_m = t[2],
+                                  .warps_n = t[3],
+                                  .block_k = t[4],
+                                  .stages = t[5],
+                                  .smem_pad = 4,
+                                  .dsmem = 1,
+                                  .raster = 0,
+                                  .swizzle_stride = 0};
         const double us = wmma_tf32::predict_us(g, s, device);
-        if (choice.wants(us)) choice.offer(config_of(s), us);
+        if (choice.wants(us)) choice.offer(config_from(s), us);
     }
     return choice.choose();
 }
@@ -148,15 +133,16 @@ class WmmaTf32 final : public StructuredFamily {
     }
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::f32_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
-        const Shape s = shape_of(config);
+        const ResolvedConfig s = resolve<ResolvedConfig>(config);
         return gemm::tile_plan(problem, s, s.dsmem != 0 ? smem_bytes(Gemm(problem), s) : 0);
     }
     Predictor predictor(const Problem& problem, const Device& device) const override {
-        return [g = Gemm(problem), device](const Config& c) { return wmma_tf32::predict_us(g, shape_of(c), device); };
+        return
+            [g = Gemm(problem), device](const Config& c) { return wmma_tf32::predict_us(g, resolve<ResolvedConfig>(c), device); };
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         const Gemm g(problem);
         std::vector<Constraint> all;

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/parameter_table.h"
 #include "src/core/config.h"
 #include "src/core/device.h"
 
@@ -13,9 +14,22 @@ using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::order_of;
 
-struct Shape {
-    std::int64_t block_m, block_n, warps_m, warps_n, block_k, stages, smem_pad, dsmem;
-    std::int64_t raster, swizzle_stride;
+// clang-format off
+#define GEMM_WMMA_TF32_PARAMETERS(ROW) \
+    ROW(block_m, 1, compile, "rows of C that a block computes", 16, 32, 64, 128, 256) \
+    ROW(block_n, 1, compile, "columns of C that a block computes", 16, 32, 64, 128, 256) \
+    ROW(warps_m, 1, compile, "warps along the rows of a block's tile", 1, 2, 4) \
+    ROW(warps_n, 1, compile, "warps along its columns", 1, 2, 4) \
+    ROW(block_k, 1, compile, "depth of a tile in shared memory", 8, 16, 32) \
+    ROW(stages, 1, compile, "buffers for tiles in shared memory", 1, 2, 3, 4, 5) \
+    ROW(smem_pad, 1, compile, "unused elements after each row of a tile, against bank conflicts", 0, 4, 8) \
+    ROW(dsmem, 1, compile, "1: dynamic shared memory, up to what the device gives on request; 0: static, up to 48 KiB", 0, 1) \
+    ROW(raster, 1, launch, "panels of the block order: 0 along M, blocks run across N; 1 the other way round", 0, 1) \
+    ROW(swizzle_stride, 1, launch, "width of a panel in elements of C; 0: the whole extent", 0, 512, 1024, 2048, 4096)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(GEMM_WMMA_TF32_PARAMETERS)
 
     std::int64_t warps() const { return warps_m * warps_n; }
     std::int64_t threads() const { return 32 * warps(); }
@@ -23,16 +37,12 @@ struct Shape {
     std::int64_t warp_n() const { return block_n / warps_n; }
 };
 
-// A parameter that the config lacks is 1.
-Shape shape_of(const Config& config);
-Config config_of(const Shape& shape);
-
 // The buffers of tiles, or the slabs through which C leaves, which take their place.
-std::int64_t smem_bytes(const Gemm& g, const Shape& s);
+std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
 // Registers a thread needs without spilling.
-std::int64_t registers_needed(const Shape& s);
+std::int64_t registers_needed(const ResolvedConfig& s);
 
 // Time expected, in microseconds, for ranking.
-double predict_us(const Gemm& g, const Shape& s, const Device& device);
+double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wmma_tf32

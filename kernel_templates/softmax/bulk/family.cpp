@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -16,21 +17,25 @@ constexpr std::int64_t kOtherRegisters = 40, kOtherRegistersDrained = 32;
 constexpr std::int64_t kMostRegisters = 255;
 constexpr int kLeastCc = 90;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"threads", {64, 128, 256, 512, 1024}, compile, "threads of a block"},
-            {"threads_per_row", {8, 16, 32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row"},
-            softmax::cluster_parameter(),
-            {"held", {0, 1, 2, 4, 8, 16}, compile, "accesses of a row whose exponentials a thread keeps in registers"},
-            {"drained", {0, 1}, compile, "1: a row goes to registers at once, and its stage is filled again meanwhile"},
-            {"resident_blocks", {1, 2, 3, 4, 6, 8}, compile, "blocks of an SM that registers are shared out for"},
-            {"bulk_store", {0, 1}, compile, "0 threads store answers, 1 they leave as bulk copies of a row"},
-            softmax::load_hint_parameter(),
-            softmax::store_hint_parameter(),
-            {"stages", {1, 2, 3, 4, 6}, ParameterKind::launch, "tiles of rows in shared memory, asked for ahead"},
-            {"waves", {0, 1, 2, 4, 8, 16}, ParameterKind::launch, "grid in fillings of the GPU; 0: one block a tile of rows"},
-            softmax::pdl_parameter()};
-}
+// clang-format off
+#define SOFTMAX_BULK_PARAMETERS(ROW) \
+    ROW(threads, 1, compile, "threads of a block", 64, 128, 256, 512, 1024) \
+    ROW(threads_per_row, 1, compile, "threads of a block that share a row", 8, 16, 32, 64, 128, 256, 512, 1024) \
+    SOFTMAX_CLUSTER_PARAMETER(ROW) \
+    ROW(held, 1, compile, "accesses of a row whose exponentials a thread keeps in registers", 0, 1, 2, 4, 8, 16) \
+    ROW(drained, 1, compile, "1: a row goes to registers at once, and its stage is filled again meanwhile", 0, 1) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4, 6, 8) \
+    ROW(bulk_store, 1, compile, "0 threads store answers, 1 they leave as bulk copies of a row", 0, 1) \
+    SOFTMAX_LOAD_HINT_PARAMETER(ROW) \
+    SOFTMAX_STORE_HINT_PARAMETER(ROW) \
+    ROW(stages, 1, launch, "tiles of rows in shared memory, asked for ahead", 1, 2, 3, 4, 6) \
+    ROW(waves, 1, launch, "grid in fillings of the GPU; 0: one block a tile of rows", 0, 1, 2, 4, 8, 16) \
+    SOFTMAX_PDL_PARAMETER(ROW)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(SOFTMAX_BULK_PARAMETERS)
+};
 
 std::int64_t row_accesses(const View& view) {
     return softmax::ceil_div(view.cols * view.element_bytes, kAccessBytes);
@@ -107,7 +112,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 std::int64_t power_up_to(std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -210,7 +215,7 @@ class SoftmaxBulk final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/softmax/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -13,31 +14,32 @@ constexpr std::int64_t kOtherRegisters = 32;  // of a thread, beside what it hol
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
 
-std::vector<Parameter> parameters() {
-    const auto compile = ParameterKind::compile;
-    return {{"threads", {32, 64, 128, 256, 512, 1024}, compile, "threads of a block"},
-            {"threads_per_row", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}, compile, "threads of a block that share a row"},
-            {"rows_per_thread", {1, 2, 4}, compile, "rows that a thread has at once"},
-            softmax::cluster_parameter(),
-            {"access_bytes", {2, 4, 8, 16}, compile, "one load of a thread"},
-            {"held",
-             {0, 1, 2, 3, 4, 6, 8, 16},
-             compile,
-             "accesses of a row that a thread keeps in registers; the rest is read again"},
-            {"unroll", {1, 2, 4}, compile, "accesses in flight where a row is not held"},
-            {"online", {0, 1}, compile, "what is not held: 0 read for its peak, then for its sum; 1 for both at once"},
-            {"hold_weights", {0, 1}, compile, "1: exponentials stay in registers; 0: elements do, and are weighed again"},
-            {"agree", {0, 1}, compile, "1: lanes of a row agree on its peak before they weigh; 0: each weighs by its own"},
-            {"resident_blocks", {1, 2, 4, 8, 16}, compile, "blocks of an SM that registers are shared out for"},
-            softmax::load_hint_parameter(),
-            softmax::store_hint_parameter(),
-            {"waves", {0, 1}, compile, "grid in fillings of the GPU; 0: one block a tile of rows"},
-            softmax::pdl_parameter()};
-}
+// clang-format off
+#define SOFTMAX_ROWS_PARAMETERS(ROW) \
+    ROW(threads, 1, compile, "threads of a block", 32, 64, 128, 256, 512, 1024) \
+    ROW(threads_per_row, 1, compile, "threads of a block that share a row", 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) \
+    ROW(rows_per_thread, 1, compile, "rows that a thread has at once", 1, 2, 4) \
+    SOFTMAX_CLUSTER_PARAMETER(ROW) \
+    ROW(access_bytes, 1, compile, "one load of a thread", 2, 4, 8, 16) \
+    ROW(held, 1, compile, "accesses of a row that a thread keeps in registers; the rest is read again", 0, 1, 2, 3, 4, 6, 8, 16) \
+    ROW(unroll, 1, compile, "accesses in flight where a row is not held", 1, 2, 4) \
+    ROW(online, 1, compile, "what is not held: 0 read for its peak, then for its sum; 1 for both at once", 0, 1) \
+    ROW(hold_weights, 1, compile, "1: exponentials stay in registers; 0: elements do, and are weighed again", 0, 1) \
+    ROW(agree, 1, compile, "1: lanes of a row agree on its peak before they weigh; 0: each weighs by its own", 0, 1) \
+    ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 4, 8, 16) \
+    SOFTMAX_LOAD_HINT_PARAMETER(ROW) \
+    SOFTMAX_STORE_HINT_PARAMETER(ROW) \
+    ROW(waves, 1, compile, "grid in fillings of the GPU; 0: one block a tile of rows", 0, 1) \
+    SOFTMAX_PDL_PARAMETER(ROW)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(SOFTMAX_ROWS_PARAMETERS)
+};
 
 // Where the parameters of one config lead for a problem's element type.
-struct Shape {
-    Shape(const Config& c, std::int64_t element_bytes)
+struct RowLayout {
+    RowLayout(const Config& c, std::int64_t element_bytes)
         : vec(c["access_bytes"] / element_bytes),
           sharers(c["threads_per_row"] * c["cluster_blocks"]),
           held_cols(c["held"] * sharers * vec) {}
@@ -72,18 +74,18 @@ std::vector<Constraint> width_constraints(const View& view) {
         {"half of the threads, or of what they hold, lie behind the end of the row",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held"},
          [=](const Config& c) {
-             const Shape shape(c, bytes);
-             return std::max<std::int64_t>(c["held"], 1) * shape.sharers * shape.vec < 2 * cols;
+             const RowLayout layout(c, bytes);
+             return std::max<std::int64_t>(c["held"], 1) * layout.sharers * layout.vec < 2 * cols;
          }},
         {"unroll or online although the row is held: nothing is left to read",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "unroll", "online"},
-         [=](const Config& c) { return Shape(c, bytes).held_cols < cols || (c["unroll"] == 1 && c["online"] == 1); }},
+         [=](const Config& c) { return RowLayout(c, bytes).held_cols < cols || (c["unroll"] == 1 && c["online"] == 1); }},
         {"more than one row a thread although it does not hold them",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "rows_per_thread"},
-         [=](const Config& c) { return c["rows_per_thread"] == 1 || Shape(c, bytes).held_cols >= cols; }},
+         [=](const Config& c) { return c["rows_per_thread"] == 1 || RowLayout(c, bytes).held_cols >= cols; }},
         {"agree although registers do not hold the row",
          {"threads_per_row", "cluster_blocks", "access_bytes", "held", "agree"},
-         [=](const Config& c) { return c["agree"] == 0 || Shape(c, bytes).held_cols >= cols; }},
+         [=](const Config& c) { return c["agree"] == 0 || RowLayout(c, bytes).held_cols >= cols; }},
     };
 }
 
@@ -117,7 +119,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
 }
 
 Config config_of(std::initializer_list<std::int64_t> values) {
-    return autotune::config_of(parameters(), values);
+    return config_with<ResolvedConfig>(values);
 }
 
 struct Widths {
@@ -194,8 +196,8 @@ double rounds_of(std::int64_t rows, const Config& c, std::int64_t blocks) {
 }
 
 double predicted_us(const View& view, const Config& c, const Device& device) {
-    const Shape shape(c, view.element_bytes);
-    const auto held_share = std::min(1.0, static_cast<double>(shape.held_cols) / static_cast<double>(view.cols));
+    const RowLayout layout(c, view.element_bytes);
+    const auto held_share = std::min(1.0, static_cast<double>(layout.held_cols) / static_cast<double>(view.cols));
     const auto in_flight = static_cast<double>(std::max(c["held"] * c["rows_per_thread"], held_share < 1 ? c["unroll"] : 0));
     const bool across_warps = c["threads_per_row"] > 32;
     softmax::Traffic traffic;
@@ -204,8 +206,8 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.block_bytes = static_cast<double>(c["threads"] * c["access_bytes"]) * in_flight;
     traffic.reads = held_share + (1 - held_share) * (c["online"] == 1 ? 2 : 3);
     traffic.weights = c["hold_weights"] == 1 ? 2 - held_share : 2;
-    const auto own = static_cast<double>(std::max<std::int64_t>(c["held"], 1) * shape.vec);  // elements of a thread
-    traffic.instructions = 14 + 16.0 / static_cast<double>(shape.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0) +
+    const auto own = static_cast<double>(std::max<std::int64_t>(c["held"], 1) * layout.vec);  // elements of a thread
+    traffic.instructions = 14 + 16.0 / static_cast<double>(layout.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0) +
                            (c["agree"] == 1 ? 0 : 70 / own);
     traffic.steps_us = (c["agree"] == 1 ? 0.15 : 0.3) + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
     if (c["waves"] > 0) traffic.rounds = rounds_of(view.rows, c, traffic.blocks);
@@ -227,7 +229,7 @@ class SoftmaxRows final : public StructuredFamily {
     }
 
   protected:
-    std::vector<Parameter> parameters() const override { return autotune::parameters(); }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem& problem, const Device& device) const override {
         return autotune::constraints(View(problem), device);
     }
@@ -242,7 +244,7 @@ class SoftmaxRows final : public StructuredFamily {
 LaunchPlan SoftmaxRows::plan(const Problem& problem, const Config& config, const Device& device) const {
     const View view(problem);
     LaunchStep step = softmax::step_of(problem, config, clusters_of(config, view, device));
-    step.entry = Shape(config, view.element_bytes).held_cols >= view.cols ? "" : "_long";
+    step.entry = RowLayout(config, view.element_bytes).held_cols >= view.cols ? "" : "_long";
     return {.steps = {step}};
 }
 

@@ -1,4 +1,5 @@
 #include "kernel_templates/add/add_problem.h"
+#include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 
@@ -6,6 +7,19 @@ namespace autotune {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 2147483647;
+
+// A row: name, value where a config gives none, kind, one line for `autotune families`, values.
+// clang-format off
+#define ADD_MINE_PARAMETERS(ROW) \
+    ROW(threads, 256, compile, "threads of a block", 64, 128, 256, 512) \
+    ROW(unroll, 1, compile, "elements of a thread", 1, 2, 4)
+// clang-format on
+
+struct ResolvedConfig {
+    AUTOTUNE_RESOLVED_CONFIG(ADD_MINE_PARAMETERS)  // members threads and unroll
+
+    std::int64_t tile() const { return threads * unroll; }
+};
 
 class AddMine final : public StructuredFamily {
   public:
@@ -20,29 +34,27 @@ class AddMine final : public StructuredFamily {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
         const std::int64_t n = problem.extent("n");
         if (n == 0) return {};
+        const auto s = resolve<ResolvedConfig>(config);
         LaunchStep step;
-        step.grid.x = static_cast<std::uint32_t>(add::ceil_div(n, config["threads"] * config["unroll"]));
-        step.block.x = static_cast<std::uint32_t>(config["threads"]);
+        step.grid.x = static_cast<std::uint32_t>(add::ceil_div(n, s.tile()));
+        step.block.x = static_cast<std::uint32_t>(s.threads);
         step.arguments = add::arguments(problem);  // a, b, c, n
         return {.steps = {step}};
     }
 
   protected:
-    std::vector<Parameter> parameters() const override {
-        return {{"threads", {64, 128, 256, 512}, ParameterKind::compile, "threads of a block"},
-                {"unroll", {1, 2, 4}, ParameterKind::compile, "elements of a thread"}};
-    }
+    std::vector<Parameter> parameters() const override { return ResolvedConfig::parameters(); }
     std::vector<Constraint> constraints(const Problem&, const Device& device) const override {
         const std::int64_t most = device.limits.threads_per_block;
-        return {{"the block has more threads than the GPU allows", {"threads"}, [most](const Config& config) {
-                     return config["threads"] <= most;
-                 }}};
+        return {{"the block has more threads than the GPU allows",
+                 {"threads"},
+                 rules_by<ResolvedConfig>()([most](const ResolvedConfig& s) { return s.threads <= most; })}};
     }
     Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
-        return Config({{"threads", 256}, {"unroll", 1}});
+        return config_from(ResolvedConfig{});
     }
     std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override {
-        return {{"mine_unroll4", Config({{"threads", 256}, {"unroll", 4}})}};
+        return {{"mine_unroll4", config_from(ResolvedConfig{.unroll = 4})}};
     }
 };
 
