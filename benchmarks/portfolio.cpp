@@ -22,10 +22,10 @@
 #include "benchmarks/candidate_text.h"
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
-#include "kernel_templates/offers.h"
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/core/statistics.h"
+#include "src/dispatch/offers.h"
+#include "src/dispatch/rules/stored_winner.h"
 
 namespace autotune::portfolio {
 namespace {

@@ -27,11 +27,12 @@
 #include "db/portfolio.h"
 #include "db/store.h"
 #include "kernel_templates/catalogue.h"
-#include "kernel_templates/legality.h"
-#include "kernel_templates/offers.h"
 #include "src/core/error.h"
 #include "src/core/measuring_method.h"
 #include "src/core/statistics.h"
+#include "src/dispatch/offers.h"
+#include "src/dispatch/rules/legality.h"
+#include "src/dispatch/stored/portfolio_choice.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
@@ -380,7 +381,7 @@ void Bench::call_in_background() {
 // predicted within three times of the first: what a choice is judged by.
 std::vector<Candidate> Bench::ranked_offers(const Problem& problem, std::mt19937_64& random) const {
     std::vector<Candidate> offers;
-    if (const db::Portfolio* known = db::portfolio_for(portfolios_, problem.class_key(), gpu_.device.arch()))
+    if (const db::Portfolio* known = dispatch::portfolio_for(portfolios_, problem.class_key(), gpu_.device.arch()))
         offers = known->candidates;
     for (Candidate& each : family_defaults(catalogue_, problem, gpu_.device).candidates) offers.push_back(std::move(each));
     std::vector<OfferRanking::Ranked> ranked = OfferRanking(catalogue_, problem, gpu_.device).best(offers, offers.size());

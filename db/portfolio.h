@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,9 +35,5 @@ std::string portfolio_path(const std::string& shipped_folder);
 std::string to_json_line(const Portfolio& portfolio);
 // One line of such a file. Throws BadRecord.
 Portfolio parse_portfolio(std::string_view line);
-
-// That of the class, else of the class with most words in common (types, layout, beta, alignment) with the same accumulator;
-// nullptr if there is none for the op and architecture.
-const Portfolio* portfolio_for(std::span<const Portfolio> portfolios, std::string_view class_key, std::string_view arch);
 
 }  // namespace autotune::db

@@ -20,7 +20,11 @@ ARROWS = {
     "src/rivals": ["kernel_templates", "src/gpu"],
     "src/jit": ["kernel_templates", "src/gpu"],
     "db": ["src/core"],
-    "src/runtime": ["src/jit", "db", "include/autotune"],
+    # Which kernel serves a problem: from files and predictions, without a GPU.
+    "src/dispatch": ["kernel_templates", "db"],
+    "src/runtime": ["src/jit", "src/dispatch", "db", "include/autotune", "src/runtime/ops"],
+    # The public structs and functions of single ops: the only part of the library that names one.
+    "src/runtime/ops": ["src/runtime"],
     # The rooms of the tuner. What decides (search, replay) knows neither a GPU nor a process.
     "tuner/search": ["src/core"],
     "tuner/replay": ["tuner/search"],
@@ -29,7 +33,7 @@ ARROWS = {
     "tuner/verify": ["tuner/fixture"],
     "tuner/worker": ["tuner/measure", "tuner/verify", "db"],
     "tuner/compile": ["tuner/worker"],
-    "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile"],
+    "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile", "src/dispatch"],
     "tools/cli": ["tuner/session", "src/runtime", "include/autotune", "tools/cli/plot"],
     "tools/cli/plot": ["src/core"],
 }
@@ -60,7 +64,7 @@ PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?
 READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
 # A set-user-ID program must not believe its caller: what a host program links reads the environment by secure_getenv alone.
 READS_INSECURELY = re.compile(r"\bgetenv\s*\(")
-READS_SECURELY = ["src/runtime"]
+READS_SECURELY = ["src/runtime", "src/runtime/ops"]
 MAY_PRINT = ["tools/cli"]
 # src/runtime: autotune_create reads it when it is asked to.
 MAY_READ_ENVIRONMENT = ["tools/cli", "src/runtime"]
@@ -69,7 +73,7 @@ ENVIRONMENT_EXCEPTIONS = {
     "tuner/worker/worker_process.cpp": "a child process is given a cleaned copy of ours",
 }
 # Boxes that serve every op alike: an op's name, its folder and the names of its extents, traits and operands are its own business.
-OP_NEUTRAL = [box for box in ARROWS if box.startswith(("src/", "db", "tuner/", "tools/")) and box != "src/runtime"]
+OP_NEUTRAL = [box for box in ARROWS if box.startswith(("src/", "db", "tuner/", "tools/")) and box != "src/runtime/ops"]
 ASKS_BY_NAME = re.compile(r'\b(?:extent|trait|operand)\s*\(\s*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 

@@ -10,11 +10,11 @@
 #include <functional>
 #include <initializer_list>
 
-#include "kernel_templates/offers.h"
-#include "kernel_templates/refusals.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/error.h"
 #include "src/core/random.h"
+#include "src/dispatch/offers.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 

@@ -1,10 +1,10 @@
-#include "src/runtime/add_problem.h"
+#include "src/runtime/ops/add_problem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/runtime/gemm_problem.h"
-#include "src/runtime/status.h"
+#include "src/runtime/api/status.h"
+#include "src/runtime/ops/gemm_problem.h"
 #include "tests/runtime/add_data.h"
 #include "tests/runtime/gemm_data.h"
 #include "tests/support/embedded_catalogue.h"

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "db/portfolio.h"
-#include "src/runtime/background.h"
-#include "src/runtime/instances.h"
+#include "src/runtime/load/instances.h"
+#include "src/runtime/process/background.h"
 #include "tests/runtime/fake_session.h"
 #include "tests/support/interposer/interposer.h"
 
@@ -98,7 +98,7 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
     const Family& family = *session.catalogue.find_family("gemm/mma");
     const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
-    instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+    instances.make({candidate}, problem, device);
     EXPECT_EQ(instances.loaded_for(problem, device, 1).size(), 1);
 }
 
@@ -114,7 +114,7 @@ TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
     const Candidate candidate{"gemm/mma", session.catalogue.find_family("gemm/mma")->default_config(problem, device)};
     const LoadGate::Call call(of.gate);
     const auto begun = Clock::now();
-    instances.make({candidate, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+    instances.make({candidate}, problem, device);
     EXPECT_GE(Clock::now() - begun, 5 * LoadGate::kMostWait);
 }
 
@@ -133,7 +133,7 @@ TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem)
     const Candidate best{"gemm/mma", family.default_config(large, device)};
     const auto load = [&](const Problem& problem, std::size_t count) {
         for (const Config& config : family.space(problem, device).sample({}, count))
-            instances.make({{"gemm/mma", config}, AUTOTUNE_ORIGIN_DEFAULT, ""}, problem, device);
+            instances.make({{"gemm/mma", config}}, problem, device);
     };
     const auto allocations = [&] {
         autotune::test::start_counting();
@@ -141,7 +141,7 @@ TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem)
         return autotune::test::stop_counting().allocations;
     };
     load(small, 30);
-    const auto loaded = instances.make({best, AUTOTUNE_ORIGIN_DEFAULT, ""}, large, device);
+    const auto loaded = instances.make({best}, large, device);
     const long of_few = allocations();
     load(small, 120);
     EXPECT_LT(allocations(), of_few + of_few / 2);

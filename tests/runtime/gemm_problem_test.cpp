@@ -1,4 +1,4 @@
-#include "src/runtime/gemm_problem.h"
+#include "src/runtime/ops/gemm_problem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "src/core/error.h"
-#include "src/runtime/status.h"
+#include "src/runtime/api/status.h"
 #include "tests/support/embedded_catalogue.h"
 
 namespace autotune::runtime {

@@ -1,4 +1,4 @@
-#include "src/runtime/insert_only_map.h"
+#include "src/runtime/memory/insert_only_map.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/runtime/large_stack.h"
+#include "src/runtime/load/large_stack.h"
 
 #include <gtest/gtest.h>
 #include <limits.h>

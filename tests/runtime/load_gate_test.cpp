@@ -1,4 +1,4 @@
-#include "src/runtime/load_gate.h"
+#include "src/runtime/load/load_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "src/core/error.h"
 #include "src/gpu/driver.h"
-#include "src/runtime/workspaces.h"
+#include "src/runtime/memory/workspaces.h"
 #include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime::policy_fake_test {

@@ -1,11 +1,11 @@
-#include "src/runtime/recent_map.h"
+#include "src/runtime/memory/recent_map.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
-#include "src/runtime/remembered.h"
+#include "src/dispatch/remembered.h"
 
 namespace autotune::runtime::recent_map_test {
 namespace {
@@ -125,7 +125,7 @@ TEST(RecentMap, IsReadByThreadsThatEnd) {
 }
 
 TEST(Remembered, ForgetsTheHalfThatWasAskedForLongestAgo) {
-    Remembered<int> all(100);
+    dispatch::Remembered<int> all(100);
     for (int i = 0; i < 1000; ++i) {
         all.add(std::to_string(i), i);
         ASSERT_NE(all.find("0"), nullptr) << i;

@@ -1,4 +1,4 @@
-#include "src/runtime/settings.h"
+#include "src/runtime/api/settings.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/core/private_folder.h"
-#include "src/runtime/status.h"
-#include "src/runtime/versions.h"
+#include "src/runtime/api/status.h"
+#include "src/runtime/api/versions.h"
 #include "tests/runtime/sample.h"
 
 namespace autotune::runtime {

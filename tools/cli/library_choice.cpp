@@ -5,33 +5,32 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "src/runtime/status.h"
 #include "tools/cli/output/text_format.h"
 
 namespace autotune::cli {
 namespace {
 
-runtime::Settings settings_of(Session& session) {
-    runtime::Settings settings;
-    settings.database = session.database_path();
-    if (const auto folders = session.shipped(); !folders.empty()) settings.shipped = folders.front();
-    return settings;
+dispatch::Dispatcher::Options options_of(Session& session) {
+    dispatch::Dispatcher::Options options;
+    options.files.database = session.database_path();
+    if (const auto folders = session.shipped(); !folders.empty()) options.files.shipped = folders.front();
+    return options;
 }
 
-std::string source_text(runtime::Source source) {
+std::string source_text(dispatch::Source source) {
     switch (source) {
-        case runtime::Source::portfolio:
+        case dispatch::Source::portfolio:
             return "from a portfolio";
-        case runtime::Source::near:
+        case dispatch::Source::near:
             return "the winner of other extents";
-        case runtime::Source::other_card:
+        case dispatch::Source::other_card:
             return "the winner of a card with this chip and another memory";
         default:
             return "a family's default";
     }
 }
 
-std::string regret_text(const runtime::ExpectedRegret& regret) {
+std::string regret_text(const dispatch::ExpectedRegret& regret) {
     if (regret.median < 0) return "how much slower than the best known it will be is not known";
     return fmt::format(
         "expected to be {:.1f} % slower than the best known in the median ({:.1f} % at the 90th percentile, {} problems)",
@@ -41,31 +40,21 @@ std::string regret_text(const runtime::ExpectedRegret& regret) {
 }  // namespace
 
 LibraryChoice::LibraryChoice(Session& session)
-    : catalogue_(session.catalogue()),
-      settings_(settings_of(session)),
-      log_(settings_),
-      winners_(settings_, session.catalogue(), log_) {}
-
-std::vector<runtime::WarmupEntry> LibraryChoice::serving(const Problem& problem, const Device& device) {
-    try {
-        return winners_.serving(problem, device);
-    } catch (const runtime::Failure& failure) {
-        if (failure.status() != AUTOTUNE_NO_KERNEL) throw;
-        throw Error(ErrorCode::no_valid_config, failure.what());
-    }
-}
+    : catalogue_(session.catalogue()), dispatcher_(options_of(session), session.catalogue()) {}
 
 std::optional<UntunedChoice> LibraryChoice::untuned(const Problem& problem, const Device& device) {
-    std::vector<runtime::ResolvedCandidate> found = winners_.untuned(problem, device, runtime::Winners::ExactWinner::ignore);
+    using dispatch::Dispatcher;
+    std::vector<dispatch::ResolvedCandidate> found = dispatcher_.untuned(problem, device, Dispatcher::ExactWinner::ignore);
     try {
-        if (found.empty()) found = winners_.defaults(problem, device);
-    } catch (const runtime::Failure&) {  // no kernel
+        if (found.empty()) found = dispatcher_.defaults(problem, device);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::no_valid_config) throw;
         return std::nullopt;
     }
     const Family* family = catalogue_.find_family(found.front().candidate.family);
     UntunedChoice choice{std::move(found.front().candidate), found.front().source, std::nullopt, {}};
     if (family != nullptr) choice.predicted_us = family->predict_us(problem, choice.candidate.config, device);
-    if (found.front().regret >= 0) choice.regret = winners_.expected_regret(problem, device);
+    if (found.front().regret >= 0) choice.regret = dispatcher_.expected_regret(problem, device);
     return choice;
 }
 

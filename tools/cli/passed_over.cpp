@@ -9,9 +9,9 @@
 
 #include "db/portfolio.h"
 #include "kernel_templates/former_templates.h"
-#include "kernel_templates/stored_winner.h"
 #include "src/core/device_key.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/library_choice.h"
 #include "tools/cli/output/text_format.h"
 #include "tools/cli/rows.h"

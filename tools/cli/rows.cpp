@@ -8,8 +8,8 @@
 #include <set>
 
 #include "kernel_templates/former_templates.h"
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/messages.h"

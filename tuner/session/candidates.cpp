@@ -7,10 +7,10 @@
 #include <set>
 #include <system_error>
 
-#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "src/core/processors.h"
 #include "src/core/text.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tuner/search/search_domain.h"
 
 namespace autotune::tuner {

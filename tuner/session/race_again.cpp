@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
 #include "src/core/measuring_method.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tuner/session/dates.h"
 #include "tuner/session/final_race.h"
 #include "tuner/session/neighbours.h"

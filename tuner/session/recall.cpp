@@ -1,7 +1,7 @@
 #include "tuner/session/recall.h"
 
-#include "kernel_templates/stored_winner.h"
 #include "src/core/measuring_method.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tuner/session/candidates.h"
 
 namespace autotune::tuner {

@@ -2,8 +2,8 @@
 #include <functional>
 #include <utility>
 
-#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tuner/session/neighbours.h"
 #include "tuner/session/run_shared.h"
 #include "tuner/session/tune.h"

@@ -5,7 +5,7 @@
 
 #include "db/sqlite_handle.h"
 #include "db/store.h"
-#include "kernel_templates/stored_winner.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "db/store.h"
-#include "kernel_templates/stored_winner.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tuner/session/candidates.h"
 

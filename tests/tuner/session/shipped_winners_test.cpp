@@ -12,8 +12,8 @@
 
 #include "db/portfolio.h"
 #include "db/store.h"
-#include "kernel_templates/offers.h"
-#include "kernel_templates/stored_winner.h"
+#include "src/dispatch/offers.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "src/jit/render.h"
 #include "tests/support/embedded_catalogue.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kernel_templates/offers.h"
-#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
+#include "src/dispatch/offers.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"

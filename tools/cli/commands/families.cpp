@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel_templates/op_names.h"
-#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
 #include "src/core/spelling.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/json_format.h"

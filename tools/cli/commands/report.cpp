@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/bench_plots.h"
 #include "tools/cli/output/command_line.h"

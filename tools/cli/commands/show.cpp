@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/common_words.h"

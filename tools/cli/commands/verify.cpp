@@ -4,8 +4,8 @@
 #include <set>
 #include <vector>
 
-#include "kernel_templates/stored_winner.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/output/json_format.h"

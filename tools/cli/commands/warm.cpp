@@ -19,12 +19,12 @@ constexpr std::int64_t kMost = 8192;  // the value of "*": first extents from 1 
 
 struct Warmed {
     Problem problem;  // as it was asked for
-    runtime::WarmupEntry served;
+    dispatch::WarmupEntry served;
     tuner::CompiledRow row;
 };
 
 // One instance in the pool of compile workers: every parameter is held.
-tuner::CompiledRow compile(Session& session, const runtime::WarmupEntry& served, tuner::TuneServices& services) {
+tuner::CompiledRow compile(Session& session, const dispatch::WarmupEntry& served, tuner::TuneServices& services) {
     tuner::CompileOptions options;
     options.choice.families = {served.found.candidate.family};
     options.choice.pins = served.found.candidate.config;
@@ -55,7 +55,7 @@ void print(Session& session, const std::vector<Warmed>& all) {
         for (const Warmed& each : all) {
             rows.push_back({{"problem", each.problem.key()},
                             {"first_taken_for", each.served.problem.shape()},
-                            {"origin", autotune_origin_string(each.served.found.origin)},
+                            {"origin", to_string(each.served.found.origin)},
                             {"candidate", each.served.found.candidate.to_string()},
                             {"status", to_string(each.row.status)}});
         }
@@ -67,7 +67,7 @@ void print(Session& session, const std::vector<Warmed>& all) {
                  {"compiled", Table::Align::left},
                  {"kernel", Table::Align::wrap}});
     for (const Warmed& each : all) {
-        table.add({each.served.problem.shape(), autotune_origin_string(each.served.found.origin),
+        table.add({each.served.problem.shape(), std::string(to_string(each.served.found.origin)),
                    each.row.status == TrialStatus::compile_failed ? each.row.detail : "yes",
                    each.served.found.candidate.to_string()});
     }
@@ -83,7 +83,7 @@ ExitCode run_warm(Session& session, const Arguments& arguments) {
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
     std::vector<Warmed> all;
     for (const Problem& problem : problems)
-        for (const runtime::WarmupEntry& served : library.serving(problem, device)) all.push_back({problem, served, {}});
+        for (const dispatch::WarmupEntry& served : library.serving(problem, device)) all.push_back({problem, served, {}});
     for (Warmed& each : all) {
         each.row = compile(session, each.served, services);
         if (session.stopped()) throw Error(ErrorCode::interrupted, "interrupted; what was compiled is kept");

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernel_templates/refusals.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tools/cli/input/requests.h"
 
 namespace autotune::cli {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/refusals.h"
 #include "src/core/measuring_method.h"
 #include "src/core/problem.h"
+#include "src/dispatch/rules/refusals.h"
 #include "tools/cli/session.h"
 #include "tuner/session/tune.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernel_templates/stored_winner.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/output/command_line.h"
 #include "tools/cli/output/text_format.h"
 #include "tuner/session/recall.h"

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "src/dispatch/rules/legality.h"
+#include "src/dispatch/rules/refusals.h"
+
+namespace autotune {
+
+// Candidates that were found for other problems than this one, as this one's: with launch parameters of its own, in the order of
+// their predicted times. Tuner, library and command ask here what serves a problem that nobody tuned. Offers may come from any
+// file: those that are no configs of their families are left out before a family computes with them. REQUIRES: what it is made
+// of outlives it.
+class OfferRanking {
+  public:
+    OfferRanking(const Catalogue& catalogue, const Problem& problem, const Device& device)
+        : catalogue_(catalogue), problem_(problem), device_(device), legality_(catalogue, problem, device) {}
+
+    struct Ranked {
+        std::size_t offer = 0;  // index of what was given
+        Candidate candidate{};
+        double predicted_us = 0;  // infinity: no opinion
+    };
+    // The first `count` that are legal, the one that is predicted fastest first; equals in the order given.
+    std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
+    std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
+
+    // best() of offers of which some were checked before, for a problem of the same class: a check takes some microseconds, and a
+    // plan ranks the same offers for each problem. Sets the flags of those that pass now; one without is left out.
+    using Checked = std::vector<char>;  // by offer
+    void check(std::span<const Candidate* const> offers, Checked& checked);
+    std::vector<Ranked> best_of_checked(std::span<const Candidate* const> offers, const Checked& checked, std::size_t count);
+
+  private:
+    // Nothing is changed nor known where its family does not exist or refuses. REQUIRES: legality_ lets it be relaunched.
+    Relaunched relaunched(const Candidate& candidate);
+
+    const Catalogue& catalogue_;
+    const Problem& problem_;
+    const Device& device_;
+    Legality legality_;
+    std::map<std::string, Relauncher> relaunchers_;  // by family; empty function: it cannot do the problem
+};
+
+// The defaults of all families that can do a problem, and why the others cannot.
+struct FamilyDefaults {
+    std::vector<Candidate> candidates;
+    Refusals refusals;
+};
+FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device);
+
+// The candidate's family and compile parameters as text: what is equal here is one instance of a problem.
+std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate);
+
+}  // namespace autotune

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/device.h"
+#include "src/core/problem.h"
+#include "src/dispatch/choice.h"
+
+namespace autotune::dispatch {
+
+// A few kernels that together serve every first extent of a range nearly as well as the best of all offers: a server has as many
+// kernels of a weight as its requests have numbers of rows otherwise.
+
+// The same problem with another first extent: not to be computed, only to be predicted and planned for.
+Problem with_first_extent(Problem problem, std::int64_t value);
+
+// First extents of the problem's range for which near winners are offers.
+std::vector<std::int64_t> pivots_of(std::int64_t first_extent);
+// Those for which the set is chosen: the pivots, and for the usual range extents between them.
+std::vector<std::int64_t> set_extents_of(std::int64_t first_extent);
+// What problems have in common that differ in the first extent alone, up to the last of its pivots.
+std::string range_of(const Problem& problem, const Device& device);
+
+// At most 11 instances of the offers, chosen for these first extents.
+std::vector<ResolvedCandidate> choose_serving_set(const Catalogue& catalogue, const Problem& problem, const Device& device,
+                                                  const std::vector<ResolvedCandidate>& offers,
+                                                  const std::vector<std::int64_t>& extents);
+
+}  // namespace autotune::dispatch

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/runtime/plan/plan.h"
+#include "src/runtime/plan/plan_builder.h"
+#include "src/runtime/plan/plan_cache.h"
+#include "src/runtime/plan/plan_spec.h"
+#include "src/runtime/plan/services.h"
+#include "src/runtime/plan/stand_ins.h"
+#include "src/runtime/process/background.h"
+
+namespace autotune::runtime {
+
+// What is behind an autotune_handle: it runs calls by the plans of the cache, and decides by options.on_miss what serves a call
+// whose plan is not there. Members throw; src/runtime/api/c_api.cpp turns that into statuses. Thread-safe.
+class Handle {
+  public:
+    // Throws Error{no_gpu} without a driver.
+    // `general`: what stands in while better kernels are compiled in the background; compiled here where the policy says so.
+    explicit Handle(Settings settings, const std::vector<GeneralKernel>& general = {});
+
+    // Throws Error{no_valid_config} with the reasons if no family can do the problem on the current context's device.
+    void check_supported(const PlanRequest& request);
+
+    // Looks up, builds and keeps the plan of a problem for the current context.
+    SharedPlan plan(const PlanRequest& request);
+
+    // Makes ready every kernel that plans of this problem take for a first extent of 1 up to the problem's own; how many there
+    // are.
+    std::size_t warm(const PlanRequest& request);
+
+    // Plans made before are made again when they are looked up next: winners that were stored since then are found.
+    void refresh();
+    // Until the library's threads have nothing to do.
+    void finish_background() { background_.wait(); }
+
+    // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
+    autotune_status tuned(const PlanRequest& request, const Plan::Call& call, gpu::StreamHandle stream);
+    // The same where the call can be made only when its plan is known; make_call may throw Failure.
+    using MakeCall = std::function<Plan::Call(const Plan&)>;
+    autotune_status tuned(const PlanRequest& request, const MakeCall& make_call, gpu::StreamHandle stream);
+
+    void flush_misses() { services_.misses.flush(); }
+    // Nothing is said any more; is_speaking(): this thread is in the log function, called for this handle.
+    void silence() noexcept { services_.log.silence(); }
+    bool is_speaking() const noexcept { return services_.log.is_speaking_here(); }
+    // Whether warm() runs on some thread.
+    bool is_warming() const noexcept { return warming_ > 0; }
+    bool is_foreign() const noexcept;  // made before a fork
+    LastError& errors() { return *services_.errors; }
+    const Catalogue& catalogue() const { return services_.catalogue; }
+
+  private:
+    // Throw Failure{no context}.
+    std::uint64_t current_context_id() const;
+    PlanLookup lookup(const PlanRequest& request) const;
+
+    template <typename CallFor>
+    autotune_status run_cached(const PlanRequest& request, const CallFor& call_for, gpu::StreamHandle stream);
+    autotune_status run_missing(const PlanLookup& lookup, const MakeCall& make_call, gpu::StreamHandle stream);
+    SharedPlan on_miss(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream);
+    SharedPlan in_background(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream);
+    SharedPlan wider_plan(const PlanLookup& lookup) const;
+    SharedPlan not_planned(const PlanLookup& lookup);
+    // With a workspace of the handle's where the plan needs one.
+    autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
+    void refuse_foreign_stream(gpu::StreamHandle stream) const;
+
+    Services services_;
+    PlanCache cache_;
+    PlanBuilder builder_;
+    StandIns stand_ins_;
+    std::atomic<int> warming_{0};
+    int fork_generation_;
+    Background background_;  // the last member: its threads use the others
+};
+
+}  // namespace autotune::runtime

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <array>
+
+#include "kernel_templates/catalogue.h"
+#include "src/core/problem.h"
+#include "src/runtime/plan/general_kernel.h"
+#include "src/runtime/plan/plan_key.h"
+#include "src/runtime/plan/plan_request.h"
+
+namespace autotune::runtime {
+
+// The public struct in the terms of this library: what is checked, and how column-major becomes row-major. A column-major
+// C = op(A) op(B) is, in the same memory, a row-major C' = op(B)' op(A)': the operands swap places, and so do m and n.
+// CallForm::order says which address is which.
+
+// Copies a caller's problem. Throws Failure{invalid argument} for a size that is not one of autotune_gemm_problem.
+autotune_gemm_problem read_problem(const autotune_gemm_problem* given);
+
+// The problem as the op `gemm` knows it. Throws Failure{invalid argument} naming the member and what is allowed.
+Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogue);
+
+inline bool swaps_operands(const autotune_gemm_problem& given) {
+    return given.order == AUTOTUNE_COLUMN_MAJOR;
+}
+
+// Kernels that can do every gemm of the usual types and layouts, small and quick to compile: what stands in while a better one is
+// compiled.
+std::vector<GeneralKernel> general_gemms();
+
+// What is looked up before every launch: no checks, no allocation. `aligns` are alignment classes of a, b and c in the caller's
+// order.
+PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
+               autotune_beta beta) noexcept;
+
+// A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the request.
+class GemmPlanRequest final : public PlanRequest {
+  public:
+    // As the struct says; the plan is to serve every call that it allows.
+    explicit GemmPlanRequest(const autotune_gemm_problem& given);
+    // As one call says: alignments are those of its addresses in the caller's order, beta is its own.
+    GemmPlanRequest(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
+
+    PlanKey key(std::uint64_t context_id) const noexcept override;
+    // A plan for any beta serves beta = 0 as well.
+    std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept override;
+    std::vector<Problem> wider_problems(const Catalogue& catalogue) const override;
+    std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
+                                     const std::string& word) const override;
+    CallForm form() const noexcept override;
+    Problem problem(const Catalogue& catalogue) const override;
+
+  private:
+    Problem problem_of(autotune_beta beta, const std::array<unsigned, 3>& aligns, const Catalogue& catalogue) const;
+
+    const autotune_gemm_problem& given_;
+    std::array<unsigned, 3> aligns_;
+    autotune_beta beta_;
+};
+
+}  // namespace autotune::runtime

@@ -1,0 +1,70 @@
+#include "src/runtime/plan/misses.h"
+
+#include <string>
+
+#include "src/core/error.h"
+#include "src/dispatch/stored/stored_candidates.h"
+
+namespace autotune::runtime {
+namespace {
+
+constexpr std::size_t kMissesPerWrite = 128;  // a write takes milliseconds: fewer than one plan in a hundred waits for one
+
+}  // namespace
+
+Misses::~Misses() {
+    try {
+        flush();
+    } catch (...) {
+        // There is no memory to write them with, nor anybody left to hear of it.
+    }
+}
+
+Misses::Calls Misses::note(const Problem& problem, const DeviceIdentity& device, dispatch::Source source) {
+    if (!settings_.record_misses || settings_.database.empty()) return nullptr;
+    auto calls = std::make_shared<std::atomic<std::int64_t>>(1);
+    bool is_full = false;
+    {
+        const std::lock_guard lock(mutex_);
+        misses_.push_back({problem, device, source, calls});
+        is_full = ++unwritten_plans_ >= kMissesPerWrite;
+    }
+    if (is_full) flush();
+    return calls;
+}
+
+void Misses::write(const std::vector<db::Miss>& misses) const {
+    db::OpenOptions options;  // rows of earlier versions stay: the command rewrites them, not a program that notes a miss
+    options.path = settings_.database;
+    options.busy_timeout_ms = dispatch::kBusyTimeoutMs;
+    db::open_store(options)->record_misses(misses);
+}
+
+void Misses::flush() {
+    std::string warning;
+    {
+        const std::lock_guard lock(mutex_);
+        std::vector<db::Miss> counted;
+        std::vector<std::size_t> places;  // of those, among all
+        for (std::size_t i = 0; i < misses_.size(); ++i) {
+            const Miss& miss = misses_[i];
+            const std::int64_t calls = miss.calls->load(std::memory_order_relaxed);
+            if (calls == 0) continue;
+            places.push_back(i);
+            counted.push_back({miss.problem, miss.device, std::string(to_string(miss.source)), calls});
+        }
+        if (counted.empty()) return;
+        try {
+            write(counted);
+        } catch (const Error& error) {
+            warning = std::string(error.what()) + "; misses are not recorded";
+        }
+        for (std::size_t i = 0; i < places.size(); ++i)
+            misses_[places[i]].calls->fetch_sub(counted[i].count, std::memory_order_relaxed);
+        std::erase_if(misses_, [](const Miss& miss) { return miss.calls.use_count() == 1; });  // nobody counts any more
+        unwritten_plans_ = 0;
+    }
+    if (!warning.empty()) log_.warn_once("misses", warning);
+}
+
+}  // namespace autotune::runtime

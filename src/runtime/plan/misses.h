@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "db/winner_store.h"
+#include "src/core/device.h"
+#include "src/core/problem.h"
+#include "src/dispatch/choice.h"
+#include "src/runtime/api/log.h"
+#include "src/runtime/api/settings.h"
+
+namespace autotune::runtime {
+
+// Counts the problems that no winner answered, for a later sweep to tune, where the settings ask for it. Thread-safe.
+class Misses {
+  public:
+    // REQUIRES: settings and log outlive it.
+    Misses(const Settings& settings, Log& log) : settings_(settings), log_(log) {}
+    ~Misses();
+    Misses(const Misses&) = delete;
+    Misses& operator=(const Misses&) = delete;
+
+    // Notes a problem and what served it, once for the plan that was made. Launches of that plan are counted by raising the
+    // result; nullptr if nothing is noted.
+    using Calls = std::shared_ptr<std::atomic<std::int64_t>>;
+    Calls note(const Problem& problem, const DeviceIdentity& device, dispatch::Source source);
+    // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
+    void flush();
+
+  private:
+    struct Miss {
+        Problem problem;
+        DeviceIdentity device;
+        dispatch::Source source;
+        Calls calls;  // and the plan itself, since they were last written
+    };
+
+    void write(const std::vector<db::Miss>& misses) const;
+
+    const Settings& settings_;
+    Log& log_;
+    std::mutex mutex_;
+    std::vector<Miss> misses_;         // one a plan
+    std::size_t unwritten_plans_ = 0;  // of those
+};
+
+}  // namespace autotune::runtime

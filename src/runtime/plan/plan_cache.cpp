@@ -1,0 +1,28 @@
+#include "src/runtime/plan/plan_cache.h"
+
+#include <utility>
+
+namespace autotune::runtime {
+
+std::optional<CachedPlan> PlanCache::copy(const PlanKey& key) const {
+    const Reading reading;
+    const CachedPlan* const found = plans_.find(key, reading);
+    return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+SharedPlan PlanCache::made(const PlanKey& key) const {
+    const Reading reading;
+    const CachedPlan* const found = plans_.find(key, reading);
+    const bool is_made = found != nullptr && found->kind == CachedPlan::Kind::made && found->generation == generation_;
+    return is_made ? found->plan : nullptr;
+}
+
+void PlanCache::keep(const PlanKey& key, SharedPlan plan, std::uint64_t generation) {
+    plans_.assign(key, {std::move(plan), generation, CachedPlan::Kind::made, nullptr, serves_planned_alone()});
+}
+
+void PlanCache::keep_stand_in(const PlanKey& key, SharedPlan plan, std::shared_ptr<std::atomic<bool>> is_awaited) {
+    plans_.assign(key, {std::move(plan), generation_, CachedPlan::Kind::stand_in, std::move(is_awaited)});
+}
+
+}  // namespace autotune::runtime

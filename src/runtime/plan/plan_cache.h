@@ -1,0 +1,77 @@
+#pragma once
+
+#include <autotune/autotune.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "src/runtime/memory/reading.h"
+#include "src/runtime/memory/recent_map.h"
+#include "src/runtime/plan/plan.h"
+#include "src/runtime/plan/plan_key.h"
+
+namespace autotune::runtime {
+
+using SharedPlan = std::shared_ptr<const Plan>;
+
+// What is kept for a key.
+struct CachedPlan {
+    enum class Kind : std::uint8_t {
+        made,     // the best there is
+        stand_in  // a kernel that was loaded
+    };
+    SharedPlan plan;
+    std::uint64_t generation = 0;
+    Kind kind = Kind::made;
+    std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // of a stand-in: the best is being made in the background
+    bool stays = false;                                       // the policy serves nothing else than what was planned
+
+    std::size_t bytes() const { return plan->bytes(); }
+    bool must_stay() const { return stays; }
+};
+
+// The plans of a handle by key: at most 16 MiB of them, found without a lock. Thread-safe.
+class PlanCache {
+  public:
+    explicit PlanCache(autotune_on_miss policy) : policy_(policy), plans_(kMostPlanBytes) {}
+
+    // What is kept for a key, nullptr if nothing is. Valid as long as `reading`.
+    const CachedPlan* find(const PlanKey& key, const Reading& reading) const { return plans_.find(key, reading); }
+    // The same for calls that take long.
+    std::optional<CachedPlan> copy(const PlanKey& key) const;
+    // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
+    SharedPlan made(const PlanKey& key) const;
+    // Whether a call may run what is kept without looking for better.
+    bool may_serve(const CachedPlan& cached) const noexcept;
+
+    // The plan that was made when the generation was `generation`.
+    void keep(const PlanKey& key, SharedPlan plan, std::uint64_t generation);
+    void keep_stand_in(const PlanKey& key, SharedPlan plan, std::shared_ptr<std::atomic<bool>> is_awaited = nullptr);
+
+    // Plans of an older generation are made again when they are looked up next.
+    std::uint64_t generation() const noexcept { return generation_; }
+    void begin_generation() noexcept { ++generation_; }
+
+  private:
+    // Of plans, each of some 6 to 16 KB: a program that plans 20,000 numbers of rows would keep 200 MB of them.
+    static constexpr std::size_t kMostPlanBytes = std::size_t{16} << 20;
+
+    bool serves_planned_alone() const noexcept {
+        return policy_ == AUTOTUNE_ON_MISS_LOADED_ONLY || policy_ == AUTOTUNE_ON_MISS_NOT_PLANNED;
+    }
+
+    const autotune_on_miss policy_;
+    RecentMap<PlanKey, CachedPlan> plans_;
+    std::atomic<std::uint64_t> generation_{0};
+};
+
+inline bool PlanCache::may_serve(const CachedPlan& cached) const noexcept {
+    if (cached.generation != generation_.load(std::memory_order_relaxed)) return false;
+    if (cached.kind == CachedPlan::Kind::made) return true;
+    return (cached.is_awaited && cached.is_awaited->load(std::memory_order_relaxed)) || serves_planned_alone();
+}
+
+}  // namespace autotune::runtime

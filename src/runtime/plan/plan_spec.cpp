@@ -1,0 +1,22 @@
+#include "src/runtime/plan/plan_spec.h"
+
+#include <string>
+
+namespace autotune::runtime {
+
+// A scalar that the problem leaves to each call may be zero in all of them: the problem that says so has kernels that do not read
+// what the scalar multiplies.
+PlanSpec spec_of(const PlanLookup& lookup, const Catalogue& catalogue) {
+    PlanSpec spec{lookup.key, lookup.context, lookup.request.problem(catalogue), {}};
+    spec.form = lookup.request.form();
+    for (std::size_t i = 0; i < spec.problem.scalars.size(); ++i) {
+        const std::string& name = spec.problem.scalars[i].name;
+        if (!spec.problem.has_attribute(name) || spec.problem.attribute(name) != AttributeValue("any")) continue;
+        spec.zeroed = lookup.request.with_word(catalogue, name, "zero");
+        spec.zero_scalar = i;
+        break;
+    }
+    return spec;
+}
+
+}  // namespace autotune::runtime

@@ -1,0 +1,163 @@
+#include "src/runtime/process/background.h"
+
+#include <cxxabi.h>
+#include <signal.h>
+
+#include <system_error>
+#include <utility>
+
+#include "src/runtime/process/late_destroy.h"
+#include "src/runtime/process/process_end.h"
+
+namespace autotune::runtime {
+namespace {
+
+// To wake a thread costs the caller of add() some 50 us on a virtual machine; one that naps looks for itself.
+constexpr std::chrono::microseconds kNap{100};
+constexpr std::chrono::milliseconds kNapsAfterWork{20};
+
+}  // namespace
+
+// A thread that works, until its work ends or unwinds the thread. REQUIRES: the lock is held, at its beginning and its end.
+class Background::Busy {
+  public:
+    explicit Busy(Background& pool) : pool_(pool) { ++pool_.busy_; }
+    ~Busy() {
+        --pool_.busy_;
+        if (pool_.queue_.empty() && pool_.busy_ == 0) pool_.is_idle_.notify_all();
+    }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+  private:
+    Background& pool_;
+};
+
+Background::~Background() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_ending_ = true;
+        queue_.clear();
+    }
+    has_work_.notify_all();
+    const process_end::Waiting waiting;
+    for (std::thread& thread : threads_) thread.join();
+}
+
+void Background::start() {
+    const std::lock_guard lock(mutex_);
+    try {
+        while (alive_ < most_threads_) start_thread();
+    } catch (const std::system_error&) {
+        // add() tries again where there is none at all.
+    }
+}
+
+void Background::add(std::function<void()> work) {
+    std::unique_lock lock(mutex_);
+    queue_.push_back(std::move(work));
+    if (busy_ + queue_.size() > alive_ && alive_ < most_threads_) {
+        try {
+            start_thread();
+        } catch (...) {
+            if (alive_ == 0) {
+                queue_.pop_back();
+                throw;
+            }
+        }
+    }
+    const bool is_seen = queue_.size() <= napping_;
+    lock.unlock();
+    if (!is_seen) has_work_.notify_one();
+}
+
+void Background::wait() {
+    const process_end::Waiting waiting;
+    std::unique_lock lock(mutex_);
+    while (!queue_.empty() || busy_ > 0) {
+        if (alive_ == 0) start_thread();  // the last one was ended by its work
+        is_idle_.wait(lock);
+    }
+}
+
+// The new thread inherits the mask: the caller's signals stay with the caller's threads. REQUIRES: mutex_ is held.
+void Background::start_thread() {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+        threads_.reserve(threads_.size() + 1);
+        threads_.emplace_back([this] { serve(); });
+        ++alive_;
+    } catch (...) {
+        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        throw;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// Until there is work, for as long as more is likely to come.
+void Background::nap(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until) {
+    while (!is_ending_ && queue_.empty() && std::chrono::steady_clock::now() < until) {
+        ++napping_;
+        lock.unlock();
+        std::this_thread::sleep_for(kNap);
+        lock.lock();
+        --napping_;
+    }
+}
+
+// A thread, until it ends. REQUIRES: the lock is held at its end.
+class Background::Alive {
+  public:
+    explicit Alive(Background& pool) : pool_(pool) {}
+    ~Alive() {
+        if (--pool_.alive_ == 0) pool_.is_idle_.notify_all();
+    }
+    Alive(const Alive&) = delete;
+    Alive& operator=(const Alive&) = delete;
+
+  private:
+    Background& pool_;
+};
+
+// REQUIRES: the queue is not empty.
+void Background::do_one(std::unique_lock<std::mutex>& lock) {
+    const std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    const Busy busy(*this);
+    // Locks again whatever ends the work, before `busy` is told.
+    struct Unlocked {
+        explicit Unlocked(std::unique_lock<std::mutex>& given) : lock(given) { lock.unlock(); }
+        ~Unlocked() { lock.lock(); }
+        Unlocked(const Unlocked&) = delete;
+        Unlocked& operator=(const Unlocked&) = delete;
+        std::unique_lock<std::mutex>& lock;
+    };
+    const Unlocked unlocked(lock);
+    try {
+        const process_end::Section section;
+        work();
+    } catch (const abi::__forced_unwind&) {
+        LateDestroy::settle_elsewhere();
+        throw;
+    } catch (...) {
+        // Nobody waits for it, and the next call does without.
+    }
+    LateDestroy::settle_elsewhere();
+}
+
+void Background::serve() {
+    std::unique_lock lock(mutex_);
+    const Alive alive(*this);  // ends before the lock does
+    std::chrono::steady_clock::time_point nap_until{};
+    while (true) {
+        nap(lock, nap_until);
+        has_work_.wait(lock, [&] { return is_ending_ || !queue_.empty(); });
+        if (is_ending_) return;
+        do_one(lock);
+        nap_until = std::chrono::steady_clock::now() + kNapsAfterWork;
+    }
+}
+
+}  // namespace autotune::runtime
