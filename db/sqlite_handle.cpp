@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "db/failure.h"
@@ -142,7 +143,7 @@ Connection::Connection(const ConnectionOptions& options) : options_(options) {
 }
 
 void Connection::configure() {
-    sqlite3_busy_timeout(raw_, options_.busy_timeout_ms);
+    sqlite3_busy_handler(raw_, &Connection::on_busy, this);
     for (const auto& [id, value] : kLimits) sqlite3_limit(raw_, id, value);
     for (const auto& [id, value] : kSwitches) sqlite3_db_config(raw_, id, value, nullptr);
     run("PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL; PRAGMA "
@@ -233,12 +234,32 @@ int Connection::system_errno(int code) const {
     return last;
 }
 
+namespace {
+
 // SQLite says that a file is busy also where the system has no locks to give (ENOLCK), and keeps no errno of it. The call that
 // has just failed left it in the thread's own.
+bool has_no_locks(int last_errno) {
+    return last_errno == ENOLCK || last_errno == ENOSYS || last_errno == EOPNOTSUPP;
+}
+
+}  // namespace
+
+int Connection::on_busy(void* connection, int tries) noexcept {
+    if (has_no_locks(errno)) return 0;  // waiting does not help
+    constexpr std::array<int, 9> kPauses_ms = {1, 2, 5, 10, 15, 20, 25, 50, 100};
+    Connection& self = *static_cast<Connection*>(connection);
+    if (tries == 0) self.waited_ms_ = 0;
+    const int left_ms = self.options_.busy_timeout_ms - self.waited_ms_;
+    if (left_ms <= 0) return 0;
+    const int pause_ms = std::min(left_ms, kPauses_ms[std::min(static_cast<std::size_t>(tries), kPauses_ms.size() - 1)]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+    self.waited_ms_ += pause_ms;
+    errno = 0;
+    return 1;
+}
+
 int Connection::lock_errno(int code, int last_errno) {
-    const bool is_busy = (code & 0xff) == SQLITE_BUSY;
-    const bool has_no_locks = last_errno == ENOLCK || last_errno == ENOSYS || last_errno == EOPNOTSUPP;
-    return is_busy && has_no_locks ? last_errno : 0;
+    return (code & 0xff) == SQLITE_BUSY && has_no_locks(last_errno) ? last_errno : 0;
 }
 
 void Connection::fail(int code) const {

@@ -119,10 +119,13 @@ class Connection {
     Query prepared(std::string_view sql);
     void configure();
     int system_errno(int code) const;
+    // Waits a little for a lock that another process holds, and not at all where the file system has no locks to give.
+    static int on_busy(void* connection, int tries) noexcept;
     static int lock_errno(int code, int last_errno);
 
     ConnectionOptions options_;
     sqlite3* raw_ = nullptr;
+    int waited_ms_ = 0;                    // for the lock that is wanted now
     bool is_left_in_transaction_ = false;  // roll_back() failed
     std::map<std::string_view, StatementHandle> statements_;
 };
