@@ -56,13 +56,10 @@ void look_at_rows(Connection& connection, FileHealth& health) {
 }  // namespace
 
 std::string describe_database(Connection& connection) {
-    Query query = connection.query(
-        "SELECT (SELECT count(*) FROM winner), (SELECT page_count * page_size / 1024 FROM pragma_page_count, pragma_page_size)");
+    Query query = connection.query("SELECT page_count * page_size / 1024 FROM pragma_page_count, pragma_page_size");
     std::string text = "SQLite " + sqlite_version() + ", schema " + std::to_string(schema_version()) + ", journal " +
                        one_text(connection, "PRAGMA journal_mode");
-    if (connection.is_read_only()) text += ", read-only";
     if (!query.next()) return text;
-    text += ", " + std::to_string(query.integer()) + " winners";
     return text + ", " + std::to_string(query.integer()) + " KiB";
 }
 

@@ -23,13 +23,18 @@ std::optional<std::string> damage_of(Connection& connection, const std::function
 
 }  // namespace
 
-TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options) {
+bool check_source(const std::string& from_path, const std::function<bool()>& stopped) {
     const Store from = Store::open({.path = from_path, .read_only = true, .create = false});
     Connection connection({.path = from_path, .read_only = true, .busy_timeout_ms = OpenOptions{}.busy_timeout_ms});
-    const std::optional<std::string> damage = damage_of(connection, options.stopped);
-    if (!damage) return {.stopped = true};
+    const std::optional<std::string> damage = damage_of(connection, stopped);
+    if (!damage) return false;
     if (!damage->empty())
         throw database_error(from_path, "is damaged (" + *damage + ")", "merge a sound copy of it, nothing was taken");
+    return true;
+}
+
+TakeReport take_from(WinnerStore& into, const std::string& from_path, const TakeOptions& options) {
+    const Store from = Store::open({.path = from_path, .read_only = true, .create = false});
     Taker taker(into, options);
     std::int64_t row = 0;
     const auto offer = [&](const Winner& winner) {
@@ -39,6 +44,10 @@ TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOpti
     };
     from.for_each_oldest_first({}, offer, [&](const std::string& why) { taker.refuse(from_path, {Refusal::malformed, why}); });
     return taker.finish();
+}
+
+TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options) {
+    return check_source(from_path, options.stopped) ? take_from(into, from_path, options) : TakeReport{.stopped = true};
 }
 
 }  // namespace autotune::db

@@ -40,7 +40,10 @@ std::string regret_text(const dispatch::ExpectedRegret& regret) {
 }  // namespace
 
 LibraryChoice::LibraryChoice(Session& session)
-    : catalogue_(session.catalogue()), dispatcher_(options_of(session), session.catalogue()) {}
+    : catalogue_(session.catalogue()),
+      // The command tells of a file that the library cannot read, as a program's log does.
+      dispatcher_(options_of(session), session.catalogue(),
+                  [&session](const std::string&, const std::string& message) { session.warn(message); }) {}
 
 std::optional<UntunedChoice> LibraryChoice::untuned(const Problem& problem, const Device& device) {
     using dispatch::Dispatcher;

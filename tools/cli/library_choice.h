@@ -18,8 +18,8 @@ struct UntunedChoice {
     dispatch::ExpectedRegret regret;
 };
 
-// What the library would take, by its own rules, from the session's database and shipped winners. A database that fails has no
-// winners here: the command says so elsewhere.
+// The kernel that the library would take, by its own rules, from the session's database and shipped winners. A file that fails is
+// a warning, as in a program's log, and has no winners here.
 class LibraryChoice {
   public:
     explicit LibraryChoice(Session& session);

@@ -11,6 +11,7 @@
 #include "kernel_templates/former_templates.h"
 #include "src/core/device_key.h"
 #include "src/core/error.h"
+#include "src/dispatch/rules/legality.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/library_choice.h"
 #include "tools/cli/output/text_format.h"
@@ -45,6 +46,19 @@ std::uint64_t sum_of(const std::map<std::string, std::uint64_t>& counts) {
     return sum;
 }
 
+// "memory 96 GiB, here 140 GiB; memory bus 6144 bits, here 6016 bits".
+std::string difference_text(const DeviceIdentity& theirs, const DeviceIdentity& ours) {
+    std::string text;
+    const auto add = [&](const char* what, int there, int here, const char* unit) {
+        if (there != here) text += fmt::format("{}{} {}{}, here {}{}", text.empty() ? "" : "; ", what, there, unit, here, unit);
+    };
+    add("memory", theirs.memory_gib, ours.memory_gib, " GiB");
+    add("memory bus", theirs.bus_bits, ours.bus_bits, " bits");
+    add("L2", theirs.l2_mib, ours.l2_mib, " MiB");
+    add("SMs", theirs.sm_count, ours.sm_count, "");
+    return text;
+}
+
 Json rows_json(const std::vector<ProblemPassedOver::Row>& rows) {
     Json list = Json::array();
     for (const ProblemPassedOver::Row& row : rows) {
@@ -55,6 +69,7 @@ Json rows_json(const std::vector<ProblemPassedOver::Row>& rows) {
                         {"median_us", row.winner.timing.median_us},
                         {"shipped", row.winner.shipped},
                         {"why_not", row.why.empty() ? Json(nullptr) : Json(row.why)}});
+        if (!row.differs.empty()) list.back()["differs"] = row.differs;
     }
     return list;
 }
@@ -115,11 +130,14 @@ ProblemPassedOver passed_over_for(Session& session, const db::WinnerStore& store
     for (db::Winner& winner : store.find(problem, device.identity)) {
         auto why = rule.why_unusable(winner);
         if (!why && !winner.restricted_to.empty()) why = "it is the best of " + winner.restricted_to + " alone";
-        if (why) found.winners.push_back({std::move(winner), *why});
+        if (why) found.winners.push_back({.winner = std::move(winner), .why = *why});
     }
+    Legality legality(session.catalogue(), problem, device);
     for (db::Winner& winner : store.near_of_other_cards(problem, device.identity, kOtherCards)) {
-        const auto why = rule.why_unbelievable(winner);
-        found.other_cards.push_back({std::move(winner), why.value_or("")});
+        auto why = rule.why_unbelievable(winner);
+        if (!why) why = legality.why_not_relaunched(winner.candidate);
+        const std::string differs = difference_text(winner.device, device.identity);
+        found.other_cards.push_back({.winner = std::move(winner), .why = why.value_or(""), .differs = differs});
     }
     for (const auto& [why, count] : LibraryChoice(session).portfolio_kernels_passed_over(problem, device))
         found.portfolio.push_back({why, count});
@@ -142,7 +160,7 @@ std::vector<std::string> passed_over_lines(const ProblemPassedOver& passed_over)
         lines.push_back(fmt::format("{} winner{} of this problem on this card {} not used: {}", count_text(sum_of(reasons)),
                                     sum_of(reasons) == 1 ? "" : "s", sum_of(reasons) == 1 ? "is" : "are", reasons_text(reasons)));
     for (const ProblemPassedOver::Row& row : passed_over.other_cards) {
-        lines.push_back(fmt::format("near (other card): {}, {} us for {}: {}{}", device_text(row.winner.device),
+        lines.push_back(fmt::format("near (other card): {} ({}), {} us for {}: {}{}", device_text(row.winner.device), row.differs,
                                     us_text(row.winner.timing.median_us), shape_of(row.winner), row.winner.candidate.to_string(),
                                     row.why.empty() ? "" : "; not used: " + row.why));
     }

@@ -25,7 +25,8 @@ std::string portfolios_passed_over_text(Session& session);
 struct ProblemPassedOver {
     struct Row {
         db::Winner winner;
-        std::string why{};  // it is not used; empty if it is
+        std::string why{};      // it is not used; empty if it is
+        std::string differs{};  // of another card: by what; else empty
     };
     std::vector<Row> winners{};      // of this very problem on this device
     std::vector<Row> other_cards{};  // the nearest of cards with this chip; those with no reason are offers

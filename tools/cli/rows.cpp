@@ -116,6 +116,18 @@ std::string shape_of(const db::Winner& winner) {
     return bare.shape();
 }
 
+RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner) {
+    const Family* family = identities.catalogue().find_family(winner.candidate.family);
+    if (family == nullptr || identities.of(*family) != winner.template_identity)
+        return {.why_not = why_unusable_anywhere(identities, winner).value_or(""), .is_old = true};
+    const RowJudgement judged = judge(identities, winner);
+    if (judged.verdict == RowJudgement::Verdict::unusable) return {.why_not = judged.why, .is_refused = true};
+    if (judged.verdict == RowJudgement::Verdict::impossible)
+        return {.why_not = "its evidence is impossible: " + judged.why, .is_refused = true};
+    if (const auto why = why_unusable_anywhere(identities, winner)) return {.why_not = *why, .is_refused = winner.doubt.empty()};
+    return {};
+}
+
 db::TakeOptions take_options(Session& session) {
     const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
     return {.former = former_templates(session.catalogue()),

@@ -6,6 +6,7 @@
 
 #include "db/transfer.h"
 #include "db/winner_store.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -36,6 +37,15 @@ std::string passed_over_text(const std::string& path, const db::FileHealth& heal
 db::Winner with_evidence(const db::WinnerStore& store, const Catalogue& catalogue, const db::Winner& row);
 
 std::string shape_of(const db::Winner& winner);
+
+// What a stored row is worth to this version: the one rule of every command that reads rows. Of each row once.
+struct RowWorth {
+    std::string why_not{};    // it does not answer, a clause; empty: it does
+    bool is_old = false;      // it is of another version of its family: a build that has that version may use it
+    bool is_refused = false;  // `import` refuses it, whatever the version: its config is none of its family's, or its evidence
+                              // cannot be true
+};
+RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner);
 
 // What is asked of each row that an import or a merge offers: that this catalogue can use it.
 db::TakeOptions take_options(Session& session);

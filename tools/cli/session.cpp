@@ -67,6 +67,12 @@ void Session::note(LogLevel level, const std::string& text) {
     if (log_ != nullptr && !log_->is_on_standard_error()) autotune::log_to(log_, level, "autotune", [&] { return text; });
 }
 
+void Session::remark(const std::string& text) {
+    clear_progress();
+    say(err(), Message::note, text);
+    note(LogLevel::info, text);
+}
+
 void Session::complain(const std::string& text) {
     clear_progress();
     say(err(), Message::error, text);
@@ -129,6 +135,15 @@ db::WinnerStore& Session::open_store() {
     return open(path, {.or_read_only = true});
 }
 
+db::WinnerStore& Session::open_store_that_exists() {
+    if (arguments_.has("db")) return open(arguments_.text("db"), {.create = false, .or_read_only = true});
+    return exists(database_path()) ? open_store() : open_store_to_read();
+}
+
+db::WinnerStore& Session::open_store_to_take() {
+    return arguments_.has("dry-run") ? open_store_if_any() : open_store();
+}
+
 db::WinnerStore& Session::open_store_to_read() {
     const bool is_named = arguments_.has("db");
     if (!is_named) told(places_.database_to_read());
@@ -142,7 +157,11 @@ db::WinnerStore& Session::open_store_if_any() {
 
 std::optional<Gpu> Session::find_gpu() {
     if (!services_.driver_installed()) {
-        if (!arguments_.has("require-gpu")) return std::nullopt;
+        if (!arguments_.has("require-gpu")) {
+            if (arguments_.has("device"))
+                warn("--device " + arguments_.text("device") + " has no effect: no CUDA driver is installed here");
+            return std::nullopt;
+        }
         throw Error(ErrorCode::no_gpu,
                     "--require-gpu: no CUDA driver (libcuda.so.1) is installed; install the NVIDIA driver, or drop the flag");
     }

@@ -84,6 +84,8 @@ class Session {
     // ---- what is told beside the result ----
     // A warning on standard error, each once.
     void warn(const std::string& text);
+    // What is no fault and yet good to know while the command works.
+    void remark(const std::string& text);
     // An error that does not end the run.
     void complain(const std::string& text);
     // Warnings that no JSON object has told yet.
@@ -102,6 +104,10 @@ class Session {
     db::WinnerStore& open_store();
     // Whether open_store() found no place for a database: what is put into the store is gone with the command.
     bool stores_nothing() const { return stores_nothing_; }
+    // Opens for writing what a command works on: one that was named must exist, and a default one that was never made is empty.
+    db::WinnerStore& open_store_that_exists();
+    // For taking rows: open_store(), or with --dry-run open_store_if_any(), because nothing is made then.
+    db::WinnerStore& open_store_to_take();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
     db::WinnerStore& open_store_to_read();
     // The same where a database that was never made is what to expect, named or not: nothing is said of it.

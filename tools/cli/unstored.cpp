@@ -9,6 +9,7 @@
 #include "db/json_line.h"
 #include "src/core/file_descriptor.h"
 #include "src/core/private_folder.h"
+#include "tools/cli/output/command_line.h"
 
 namespace autotune::cli {
 namespace {
@@ -26,15 +27,6 @@ bool append_line(const std::string& path, const std::string& line) {
                           ::fsync(file.get()) == 0;
     if (is_regular && !is_whole) (void)!::ftruncate(file.get(), before.st_size);
     return is_whole;
-}
-
-// A word for the shell: quoted where it is not plain.
-std::string shell_word(const std::string& word) {
-    if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:@%,") == std::string::npos)
-        return word;
-    std::string quoted = "'";
-    for (const char letter : word) quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-    return quoted + "'";
 }
 
 }  // namespace

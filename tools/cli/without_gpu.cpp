@@ -15,6 +15,7 @@
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/progress.h"
 #include "tools/cli/output/text_format.h"
+#include "tools/cli/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -110,7 +111,7 @@ ExitCode compile_one(Session& session, const db::WinnerStore& store, const Devic
     if (rows.empty())
         throw Error(ErrorCode::no_valid_config,
                     "no family has a legal config for " + problem_text(problem) + " on " + device.arch());
-    print_compiled(session, problem, device, winner_on_record(store, problem, device), rows,
+    print_compiled(session, problem, device, winner_on_record(session.catalogue(), store, problem, device), rows,
                    shown_rows(session.arguments(), purpose.is_tune ? kShownByATune : 0, rows.size()));
     purpose.has_kernels = purpose.has_kernels || has_kernel(rows);
     return exit_code_of_rows(rows);
@@ -148,19 +149,17 @@ void print_spaces_of(Session& session, const Problem& problem, const Device& dev
     }
     session.out() << problem_text(problem) << "\n" << device_text(device.identity) << "\n\n" << table.to_string();
     if (!dropped.empty()) session.out() << "\ndropped before anything is compiled:\n" << dropped;
-    session.out() << "\nA tune would search for at most " << seconds_text(options.budget.seconds)
-                  << (options.budget.trials > 0
-                          ? " or " + count_text(static_cast<std::uint64_t>(options.budget.trials)) + " trials"
-                          : "")
-                  << ".\n\n";
+    session.out() << "\nA tune would search for at most " << budget_text(options.budget) << ".\n\n";
 }
 
 }  // namespace
 
-std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device) {
+std::optional<db::Winner> winner_on_record(const Catalogue& catalogue, const db::WinnerStore& store, const Problem& problem,
+                                           const Device& device) {
     std::optional<db::Winner> best;
+    TemplateIdentities identities(catalogue);
     for (db::Winner& winner : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
-        if (arch_or_empty(winner.device) != device.arch()) continue;
+        if (arch_or_empty(winner.device) != device.arch() || !worth_of(identities, winner).why_not.empty()) continue;
         if (!best || winner.timing.median_us < best->timing.median_us) best = std::move(winner);
     }
     return best;
@@ -228,6 +227,13 @@ ExitCode compile_for(Session& session, const std::vector<Device>& devices, const
 }
 
 ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
+    std::vector<std::string> given;
+    for (const char* name :
+         {"budget", "trials", "patience", "target", "strategy", "finalists", "tie-gap", "retune", "l2", "streams"})
+        if (session.arguments().has(name)) given.push_back(std::string("--") + name);
+    if (!given.empty())
+        session.warn(join(given, ", ") + (given.size() == 1 ? " has" : " have") +
+                     " no effect: no CUDA driver is installed here, so nothing is searched or timed");
     return compile_for(session, devices, problems, {.is_tune = true});
 }
 

@@ -21,8 +21,9 @@ void check_arch_is_the_gpus(Session& session, const std::vector<Problem>& proble
 // Ranks and compiles for each device and problem, prints, fills the cubin cache. What `autotune compile` does.
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems);
 
-// The best stored winner for the problem on any device of the architecture, shipped or the user's own.
-std::optional<db::Winner> winner_on_record(const db::WinnerStore& store, const Problem& problem, const Device& device);
+// The best stored winner for the problem on any device of the architecture, shipped or the user's own, of those that may answer.
+std::optional<db::Winner> winner_on_record(const Catalogue& catalogue, const db::WinnerStore& store, const Problem& problem,
+                                           const Device& device);
 
 // --dry-run, for each device and problem: families, points, legal configs, instances and what dropped the others. Nothing is
 // compiled.

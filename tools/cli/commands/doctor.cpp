@@ -100,6 +100,7 @@ Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
 
 // Deletes the rows that every command passes over.
 void repair_database(Session& session) {
+    if (!std::filesystem::exists(session.database_path())) return;
     db::WinnerStore& store = session.open_store();
     const db::RepairReport report = store.repair();
     if (report.backup.empty()) return;
@@ -109,6 +110,10 @@ void repair_database(Session& session) {
                     store.path(), report.orphans, report.invalid, report.backup));
 }
 
+std::string winners_text(std::uint64_t count) {
+    return count_text(count) + (count == 1 ? " winner" : " winners");
+}
+
 Finding look_at_database(Session& session) {
     try {
         if (session.arguments().has("repair")) repair_database(session);
@@ -116,17 +121,22 @@ Finding look_at_database(Session& session) {
         const std::vector<db::Warning> warnings = store.warnings();
         const bool is_missing = std::any_of(warnings.begin(), warnings.end(),
                                             [](const db::Warning& warning) { return warning.kind == db::WarningKind::missing; });
-        const std::string count = count_text(static_cast<std::uint64_t>(store.count({})));
+        const auto all = static_cast<std::uint64_t>(store.count({}));
         if (is_missing) {
             return {"database", Health::ok,
-                    session.database_path() + " (not made yet: the first tune makes it); " + count + " winners are shipped"};
+                    session.database_path() + " (not made yet: the first tune makes it); " + winners_text(all) +
+                        (all == 1 ? " is shipped" : " are shipped")};
         }
         const db::FileHealth health = store.check();
         if (!health.damage.empty())
             return {"database", Health::failed, session.database_path() + ": " + health.damage, ExitCode::database};
         if (!health.is_sound()) return {"database", Health::note, passed_over_text(session.database_path(), health)};
+        const auto shipped = static_cast<std::uint64_t>(store.list_shipped({}).size());
+        const bool is_writable = ::access(session.database_path().c_str(), W_OK) == 0;
         return {"database", Health::ok,
-                fmt::format("{}: {} winners with those shipped; {}", session.database_path(), count, store.describe())};
+                fmt::format("{}: {} of its own, {} shipped; {}{}", session.database_path(), winners_text(all - shipped),
+                            count_text(shipped), store.describe(),
+                            is_writable ? "" : ". You may only read it: new winners are not stored in it")};
     } catch (const Error& error) {
         return failed("database", error);
     }

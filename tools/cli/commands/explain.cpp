@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "src/core/device_key.h"
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/refusals.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
@@ -18,23 +22,62 @@
 namespace autotune::cli {
 namespace {
 
-// The winner to explain: of the given GPU, or of any device of the architecture where there is none.
-std::optional<db::Winner> find_winner(const db::WinnerStore& store, const Problem& problem, const Device& device,
-                                      bool is_this_gpu) {
+// A device to explain for: the GPU at hand, a card that --device-key names, or one that stands in for all of its architecture.
+struct Subject {
+    Device device;
+    std::optional<db::Provenance> today{};  // of the GPU at hand
+    bool is_exact = true;                   // no other card's winners are meant
+};
+
+// A winner to explain, and the other cards that have one too.
+struct FoundWinner {
+    std::optional<db::Winner> winner{};
+    std::vector<DeviceIdentity> other_cards{};
+};
+
+std::optional<db::Winner> newest_winner(const db::WinnerStore& store, const Problem& problem, const Subject& subject,
+                                        std::map<std::string, DeviceIdentity>& cards) {
     std::optional<db::Winner> best;
     for (const db::Winner& row : store.list({.op = problem.op, .class_key = problem.class_key(), .extents = problem.extents})) {
-        if (is_this_gpu ? row.device.key() != device.identity.key() : arch_or_empty(row.device) != device.arch()) continue;
+        if (subject.is_exact ? row.device.key() != subject.device.identity.key()
+                             : arch_or_empty(row.device) != subject.device.arch())
+            continue;
+        cards.emplace(row.device.key(), row.device);
         const bool is_wider = best && row.restricted_to.empty() && !best->restricted_to.empty();
         const bool is_as_wide = best && row.restricted_to.empty() == best->restricted_to.empty();
         if (!best || is_wider || (is_as_wide && row.provenance.date > best->provenance.date)) best = row;
     }
-    if (!best) return best;
-    for (db::Winner& full : store.find(problem, best->device)) {
-        if (full.candidate == best->candidate && full.template_identity == best->template_identity &&
-            full.restricted_to == best->restricted_to)
-            return std::move(full);
-    }
     return best;
+}
+
+// The winner of the subject. Where it stands for an architecture, the newest of any card, and the subject is that card from then
+// on.
+FoundWinner find_winner(const db::WinnerStore& store, const Problem& problem, Subject& subject) {
+    std::map<std::string, DeviceIdentity> cards;
+    FoundWinner found{.winner = newest_winner(store, problem, subject, cards)};
+    if (!found.winner) return found;
+    const db::Winner& best = *found.winner;
+    cards.erase(best.device.key());
+    for (const auto& [key, card] : cards) found.other_cards.push_back(card);
+    if (!subject.is_exact) subject.device = device_of(best).value_or(subject.device);
+    for (db::Winner& full : store.find(problem, best.device)) {
+        if (full.candidate != best.candidate || full.template_identity != best.template_identity ||
+            full.restricted_to != best.restricted_to)
+            continue;
+        found.winner = std::move(full);
+        break;
+    }
+    return found;
+}
+
+// "Winners of this problem are on record for other cards too: NVIDIA H100 (sm_90a, 132 SMs). --device-key KEY explains one: ..."
+std::string other_cards_text(const std::vector<DeviceIdentity>& cards) {
+    std::vector<std::string> names, keys;
+    for (const DeviceIdentity& card : cards) {
+        names.push_back(device_text(card));
+        keys.push_back("--device-key " + card.key());
+    }
+    return "Other cards have a winner of this problem too: " + join(names, ", ") + "; " + join(keys, " or ") + " explains it.";
 }
 
 void print_drops(Session& session, const std::vector<Drop>& drops) {
@@ -143,12 +186,6 @@ void explain_spaces(Session& session, const Problem& problem, const Device& devi
     json["families"] = families;
 }
 
-// A device to explain for; `today` where it is the GPU at hand.
-struct Subject {
-    Device device;
-    std::optional<db::Provenance> today;
-};
-
 // The kernel that the library runs without a winner; --full and --json say it for a tuned problem too.
 void explain_untuned(Session& session, const Subject& subject, const Problem& problem, Json& json) {
     const bool is_asked = session.json() || session.full() || json["winner"].is_null();
@@ -174,15 +211,18 @@ std::string no_winner_text(Session& session, const Subject& subject, const Probl
     return tune + (subject.today ? " finds one." : " finds one, on a machine with such a GPU.");
 }
 
-void explain_one(Session& session, const db::WinnerStore& store, const Subject& subject, const Problem& problem) {
+void explain_one(Session& session, const db::WinnerStore& store, Subject subject, const Problem& problem) {
     const Op& op = session.catalogue().op_of(problem);
     const tuner::Choice choice = choice_of(session, problem, subject.device);
     const bool is_this_gpu = subject.today.has_value();
-    const std::optional<db::Winner> winner = find_winner(store, problem, subject.device, is_this_gpu);
+    const FoundWinner found = find_winner(store, problem, subject);
+    const std::optional<db::Winner>& winner = found.winner;
     const Freshness freshness =
         winner ? freshness_of(session.catalogue(), *winner, problem, subject.today, session.arguments()) : Freshness{};
     Json json{{"problem", problem_json(problem)}, {"device", device_json(subject.device)}};
     json["result"] = first_line(winner, freshness);
+    json["also_tuned_for"] = Json::array();
+    for (const DeviceIdentity& card : found.other_cards) json["also_tuned_for"].push_back(identity_json(card));
     json["winner"] = winner ? winner_json(*winner, &op, &problem) : Json(nullptr);
     if (!session.json())
         session.out() << session.bold(wrapped("", first_line(winner, freshness), session.text_columns())) << "\n"
@@ -198,6 +238,7 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
     const ProblemPassedOver passed_over = passed_over_for(session, store, problem, subject.device);
     add_passed_over_json(json, passed_over);
     if (!session.json()) {
+        if (!found.other_cards.empty()) session.out() << wrapped("", other_cards_text(found.other_cards), session.text_columns());
         for (const std::string& line : passed_over_lines(passed_over)) session.out() << wrapped("", line, session.text_columns());
         session.out() << "\n";
     }
@@ -209,16 +250,42 @@ void explain_one(Session& session, const db::WinnerStore& store, const Subject& 
     print_json(session, json);
 }
 
+// The card that --device-key names: one with stored winners, or the well-known one of an architecture.
+Device device_with_key(const db::WinnerStore& store, const std::string& given) {
+    const std::string key = todays_device_key(given);
+    for (const db::Winner& row : store.list({.device_key = key, .limit = 1}))
+        if (const auto device = device_of(row)) return *device;
+    std::vector<std::string> keys;
+    for (const std::string& arch : known_archs()) {
+        const Device device = *reference_device(arch);
+        if (device.identity.key() == key) return device;
+        keys.push_back(device.identity.key());
+    }
+    store.scan({}, [&](const db::Winner& row) {
+        if (std::find(keys.begin(), keys.end(), row.device.key()) == keys.end()) keys.push_back(row.device.key());
+        return true;
+    });
+    throw Error(ErrorCode::usage, "no winner is of a device '" + given + "'" + did_you_mean(key, keys) + "; the known ones are " +
+                                      join(keys, ", "));
+}
+
 // Asked for an architecture, or without a GPU: a card of that architecture stands in.
-std::vector<Subject> subjects_of(Session& session) {
-    std::vector<Subject> subjects;
+std::vector<Subject> subjects_of(Session& session, const db::WinnerStore& store) {
+    const Arguments& arguments = session.arguments();
+    if (arguments.has("arch") && arguments.has("device-key"))
+        throw Error(ErrorCode::usage, "--arch and --device-key exclude each other; give one of them");
     std::optional<Gpu> gpu;
-    if (!session.arguments().has("arch")) gpu = session.find_gpu();
-    if (gpu) {
+    if (!arguments.has("arch")) gpu = session.find_gpu();
+    const bool is_of_another =
+        gpu && arguments.has("device-key") && gpu->device.identity.key() != todays_device_key(arguments.text("device-key"));
+    if (gpu && !is_of_another) {
         session.learn_versions(*gpu);
         return {{gpu->device, gpu->provenance}};
     }
-    for (const Device& device : devices_of_archs(session.arguments(), {"sm_90a"})) subjects.push_back({device, std::nullopt});
+    if (arguments.has("device-key")) return {{device_with_key(store, arguments.text("device-key"))}};
+    std::vector<Subject> subjects;
+    for (const Device& device : devices_of_archs(arguments, {"sm_90a"}))
+        subjects.push_back({.device = device, .is_exact = false});
     return subjects;
 }
 
@@ -226,7 +293,7 @@ ExitCode run_explain(Session& session, const Arguments&) {
     const std::vector<Problem> problems = problems_of(session);
     check_choice(session, problems);
     const db::WinnerStore& store = session.open_store_to_read();
-    const std::vector<Subject> subjects = subjects_of(session);
+    const std::vector<Subject> subjects = subjects_of(session, store);
     session.document().expect(subjects.size() * problems.size());
     for (const Subject& subject : subjects) {
         for (const Problem& problem : problems) explain_one(session, store, subject, problem);
@@ -242,7 +309,11 @@ Command explain_command() {
             .examples = {"autotune explain --op hgemm --shape 4096x4096x2048",
                          "autotune explain --op hgemm --shape 4096x4096x2048 --arch sm_80 --param stages=6"},
             .flags = problem_flags() + choice_flags() + device_flags() +
-                     std::vector<Flag>{arch_flag(), templates_flag(), full_flag()} + store_flags() + output_flags(),
+                     std::vector<Flag>{{"device-key", "KEY", "for this device, as show --json names it", false, {}},
+                                       arch_flag(),
+                                       templates_flag(),
+                                       full_flag()} +
+                     store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
             .fewest_words = 0,

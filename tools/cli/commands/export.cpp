@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -8,48 +11,112 @@
 #include "tools/cli/command.h"
 #include "tools/cli/output/json_format.h"
 #include "tools/cli/output/messages.h"
+#include "tools/cli/output/text_format.h"
 #include "tools/cli/rows.h"
 
 namespace autotune::cli {
 namespace {
 
-// The rows that were tuned here, oldest first, until `use` returns false. Shipped ones are the same for everybody.
-void for_each_row(Session& session, const db::WinnerStore& store, const RowFilter& filter,
-                  const std::function<bool(const db::Winner&)>& use) {
-    if (filter.problems.empty()) {
-        store.for_each_oldest_first({.op = filter.op, .class_key = "", .device_key = filter.device_key}, use);
+constexpr std::int64_t kNamed = 20;  // of the rows that are left out
+
+// The rows that were tuned here and that an import takes, oldest first. Shipped ones are the same for everybody.
+class ExportedRows {
+  public:
+    ExportedRows(Session& session, const db::WinnerStore& store, const RowFilter& filter)
+        : session_(session), store_(store), filter_(filter), identities_(session.catalogue()) {}
+
+    // Until `use` returns false.
+    void each(const std::function<bool(const db::Winner&)>& use);
+    // Says what was left out, and why there is nothing where that is so. Exit 7 if a row was left out.
+    ExitCode finish(std::int64_t written);
+    std::int64_t left_out() const { return left_out_ + invalid_rows(); }
+
+  private:
+    bool takes(const db::Winner& row);
+    std::int64_t invalid_rows() const;
+    void explain_nothing();
+
+    Session& session_;
+    const db::WinnerStore& store_;
+    const RowFilter& filter_;
+    TemplateIdentities identities_;
+    std::int64_t left_out_ = 0, old_ = 0;
+};
+
+bool ExportedRows::takes(const db::Winner& row) {
+    const RowWorth worth = worth_of(identities_, row);
+    old_ += worth.is_old ? 1 : 0;
+    if (!worth.is_refused) return true;
+    if (++left_out_ <= kNamed)
+        session_.warn("left out: " + row.class_key + " " + shape_of(row) + " on " + row.device.key() + ", " +
+                      row.candidate.to_string() + ": " + worth.why_not);
+    return false;
+}
+
+void ExportedRows::each(const std::function<bool(const db::Winner&)>& use) {
+    if (filter_.problems.empty()) {
+        store_.for_each_oldest_first({.op = filter_.op, .class_key = "", .device_key = filter_.device_key},
+                                     [&](const db::Winner& row) { return !takes(row) || use(row); });
         return;
     }
-    for (const db::Winner& row : matching_rows(store, filter, SIZE_MAX).winners) {
-        if (!row.shipped && !use(with_evidence(store, session.catalogue(), row))) return;
+    for (const db::Winner& row : matching_rows(store_, filter_, SIZE_MAX).winners) {
+        if (!row.shipped && takes(row) && !use(with_evidence(store_, session_.catalogue(), row))) return;
     }
 }
 
-// How many were written. A stream that fails ends it; who gave the stream asks it why.
-std::int64_t write_rows(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::ostream& out) {
-    std::int64_t written = 0;
-    for_each_row(session, store, filter, [&](const db::Winner& row) {
-        out << db::to_json_line(row) << "\n";
-        written += out.good() ? 1 : 0;
-        return out.good();
-    });
-    return written;
+// The store has told each of them.
+std::int64_t ExportedRows::invalid_rows() const {
+    const std::vector<db::Warning> warnings = store_.warnings();
+    return std::count_if(warnings.begin(), warnings.end(),
+                         [](const db::Warning& warning) { return warning.kind == db::WarningKind::invalid_row; });
 }
 
-ExitCode print_rows(Session& session, const db::WinnerStore& store, const RowFilter& filter) {
-    if (session.json()) {
-        JsonList list(session, {{"database", store.path()}}, "winners");
-        std::int64_t written = 0;
-        for_each_row(session, store, filter, [&](const db::Winner& row) {
-            list.add_text(db::to_json_line(row));
-            ++written;
+void ExportedRows::explain_nothing() {
+    const std::uint64_t shipped = scan_rows(store_, filter_, 0, [](const db::Winner&) { return true; });
+    std::string text =
+        "nothing is exported: no winner in " + session_.database_path() + (filter_.matches_all() ? "" : " matches");
+    const std::vector<std::string> folders = session_.shipped();
+    if (shipped > 0 && !folders.empty())
+        text += fmt::format(". {} shipped winner{}; they are lines of this form already, in {}/*.jsonl", count_text(shipped),
+                            shipped == 1 ? " is known beside it" : "s are known beside it", folders.front());
+    session_.warn(text);
+}
+
+ExitCode ExportedRows::finish(std::int64_t written) {
+    if (left_out_ > kNamed) session_.warn(fmt::format("left out: {} more", left_out_ - kNamed));
+    if (old_ > 0)
+        session_.warn(
+            fmt::format("{} of the exported winners {} tuned with another version of {} family: only an autotune that has "
+                        "that version takes {}",
+                        old_, old_ == 1 ? "was" : "were", old_ == 1 ? "its" : "their", old_ == 1 ? "it" : "them"));
+    if (left_out() == 0 && written == 0) explain_nothing();
+    if (left_out() == 0) return ExitCode::done;
+    session_.complain(fmt::format(
+        "{} not exported, because `autotune import` refuses {}; a tune of {} replaces {}",
+        left_out() == 1 ? "1 winner is" : count_text(static_cast<std::uint64_t>(left_out())) + " winners are",
+        left_out() == 1 ? "it" : "them", left_out() == 1 ? "its problem" : "their problems", left_out() == 1 ? "it" : "them"));
+    return ExitCode::some_failed;
+}
+
+ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& database) {
+    std::int64_t written = 0;
+    if (!session.json()) {
+        rows.each([&](const db::Winner& row) {
+            session.out() << db::to_json_line(row) << "\n";
+            written += session.out().good() ? 1 : 0;
             return session.out().good();
         });
-        list.finish({{"written", written}});
-        return ExitCode::done;
+        return rows.finish(written);
     }
-    write_rows(session, store, filter, session.out());
-    return ExitCode::done;
+    JsonList list(session, {{"database", database}}, "winners");
+    rows.each([&](const db::Winner& row) {
+        list.add_text(db::to_json_line(row));
+        ++written;
+        return session.out().good();
+    });
+    const ExitCode code = rows.finish(written);  // before the end of the document, which has its warnings
+    list.finish({{"written", written}, {"left_out", rows.left_out()}});
+    return code;
 }
 
 // Throws what the file could not be written for.
@@ -59,30 +126,31 @@ void require(std::error_code failed, const std::string& path) {
                                          (holds_something(path) ? "; what it held before is intact" : ""));
 }
 
-ExitCode write_file(Session& session, const db::WinnerStore& store, const RowFilter& filter, const std::string& path) {
+ExitCode write_file(Session& session, ExportedRows& rows, const std::string& path) {
     FileWriter file(path);
     if (const std::error_code failed = file.failure())
         throw Error(ErrorCode::usage, "cannot write '" + path + "': " + failed.message() + "; choose another --out");
     std::int64_t written = 0;
-    for_each_row(session, store, filter, [&](const db::Winner& row) {
+    rows.each([&](const db::Winner& row) {
         const bool goes_on = !file.write(db::to_json_line(row) + "\n");
         written += goes_on ? 1 : 0;
         return goes_on;
     });
     require(file.commit(), path);
+    const ExitCode code = rows.finish(written);
     if (session.json()) {
-        print_json(session, {{"written", written}, {"file", path}});
+        print_json(session, {{"written", written}, {"left_out", rows.left_out()}, {"file", path}});
     } else {
         session.out() << written << " winners written to " << printable(path) << "\n";
     }
-    return ExitCode::done;
+    return code;
 }
 
 ExitCode run_export(Session& session, const Arguments& arguments) {
     const RowFilter filter = row_filter_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
-    if (arguments.has("out")) return write_file(session, store, filter, arguments.text("out"));
-    return print_rows(session, store, filter);
+    ExportedRows rows(session, store, filter);
+    return arguments.has("out") ? write_file(session, rows, arguments.text("out")) : print_rows(session, rows, store.path());
 }
 
 }  // namespace

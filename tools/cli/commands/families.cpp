@@ -133,6 +133,33 @@ std::vector<Shown> shown_for(Session& session, const std::string& name) {
                 "unknown family or operation '" + word + "'" + did_you_mean(word, names) + "; `autotune families` lists all");
 }
 
+std::vector<std::string> names_of(const Op& op) {
+    std::vector<std::string> names;
+    for (const OpAlias& alias : op.aliases()) names.push_back(alias.name);
+    if (std::find(names.begin(), names.end(), op.name()) == names.end()) names.emplace_back(op.name());
+    return names;
+}
+
+// The op of names that stand beside a --shape: families of one op, or that op's own name.
+std::string op_of_names(Session& session, const std::vector<std::string>& names) {
+    std::vector<std::string> ops, spellings;
+    for (const std::string& name : names) {
+        for (const Shown& shown : shown_for(session, name)) {
+            const Op& op = session.catalogue().op_of(shown.problem);
+            const std::string own(op.name());
+            if (std::find(ops.begin(), ops.end(), own) == ops.end()) ops.push_back(own);
+            const std::string word = known_word(name, names_of(op));
+            const std::vector<std::string> known = names_of(op);
+            if (std::find(known.begin(), known.end(), word) != known.end()) spellings.push_back(word);
+        }
+    }
+    if (ops.size() > 1)
+        throw Error(ErrorCode::usage, "--op is missing: " + join(names, ", ") + " is a family of several, " + join(ops, ", "));
+    if (!spellings.empty()) return spellings.front();
+    const auto aliases = session.catalogue().find_op(ops.front())->aliases();
+    return aliases.empty() ? ops.front() : aliases.front().name;
+}
+
 // Words, --family, --op and --shape together.
 std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
     std::vector<std::string> names = arguments.words();
@@ -141,7 +168,14 @@ std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
     if (arguments.has("op") || arguments.has("shape")) {
         std::vector<Problem> problems;
         if (arguments.has("shape")) {
-            problems = problems_of(session);
+            const bool is_named = arguments.has("op") || names.empty();
+            const std::string op = is_named ? arguments.text("op") : op_of_names(session, names);
+            problems = problems_of_op(session, op);
+            // "hgemm" beside a shape means all of its families.
+            if (!is_named)
+                std::erase_if(names, [&](const std::string& name) {
+                    return session.catalogue().find_op(known_word(name, op_names(session.catalogue()))) != nullptr;
+                });
         } else {
             problems.push_back(problem_of_op(session, arguments.text("op")));
         }
@@ -156,13 +190,6 @@ std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
     for (const std::string& name : names)
         for (Shown& one : shown_for(session, name)) all.push_back(std::move(one));
     return all;
-}
-
-std::vector<std::string> names_of(const Op& op) {
-    std::vector<std::string> names;
-    for (const OpAlias& alias : op.aliases()) names.push_back(alias.name);
-    if (std::find(names.begin(), names.end(), op.name()) == names.end()) names.emplace_back(op.name());
-    return names;
 }
 
 Json tensor_json(const TensorForm& tensor) {

@@ -1,4 +1,5 @@
 #include <istream>
+#include <memory>
 
 #include "tools/cli/command.h"
 #include "tools/cli/input/input_file.h"
@@ -7,13 +8,25 @@
 namespace autotune::cli {
 namespace {
 
+std::unique_ptr<InputFile> open_input(Session& session, const std::string& path) {
+    return std::make_unique<InputFile>(
+        path, [&session] { return session.stopped(); }, [&session](const std::string& text) { session.remark(text); });
+}
+
+// Every file is opened before the database is: a name that is wrong leaves no empty database behind. Files that can be opened
+// again are closed, for there may be more of them than a process may have open.
 ExitCode run_import(Session& session, const Arguments& arguments) {
-    db::WinnerStore& store = session.open_store();
-    std::vector<std::pair<std::string, db::TakeReport>> taken;
+    std::vector<std::unique_ptr<InputFile>> inputs;
     for (const std::string& path : arguments.words()) {
-        if (session.stopped()) break;
-        InputFile buffer(path, [&session] { return session.stopped(); });
-        std::istream file(&buffer);
+        inputs.push_back(open_input(session, path));
+        if (inputs.back()->is_regular()) inputs.back().reset();
+    }
+    db::WinnerStore& store = session.open_store_to_take();
+    std::vector<std::pair<std::string, db::TakeReport>> taken;
+    for (std::size_t i = 0; i < inputs.size() && !session.stopped(); ++i) {
+        const std::string& path = arguments.words()[i];
+        const std::unique_ptr<InputFile> buffer = inputs[i] ? std::move(inputs[i]) : open_input(session, path);
+        std::istream file(buffer.get());
         taken.emplace_back(path, db::import_lines(store, file, take_options(session)));
     }
     return report_taken(session, taken);

@@ -6,12 +6,16 @@
 namespace autotune::cli {
 namespace {
 
+// Every file is checked before the database is opened: one that is missing or damaged leaves no empty database behind.
 ExitCode run_merge(Session& session, const Arguments& arguments) {
-    db::WinnerStore& store = session.open_store();
+    const db::TakeOptions options = take_options(session);
+    for (const std::string& path : arguments.words())
+        if (!db::check_source(path, options.stopped)) return report_taken(session, {});
+    db::WinnerStore& store = session.open_store_to_take();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
     for (const std::string& path : arguments.words()) {
         if (session.stopped()) break;
-        taken.emplace_back(path, db::merge(store, path, take_options(session)));
+        taken.emplace_back(path, db::take_from(store, path, options));
     }
     return report_taken(session, taken);
 }

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -21,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kRowsByDefault = 50;
 
-Json row_json(Session& session, const db::Winner& winner) {
+Json row_json(Session& session, TemplateIdentities& identities, const db::Winner& winner) {
     const auto problem = problem_of(session.catalogue(), winner);
     const Op* op = session.catalogue().find_op(winner.op);
     Json json{{"op", winner.op},
@@ -29,30 +28,22 @@ Json row_json(Session& session, const db::Winner& winner) {
               {"shape", shape_of(winner)},
               {"device", identity_json(winner.device)}};
     json.update(winner_json(winner, problem ? op : nullptr, problem ? &*problem : nullptr));
+    const std::string why_not = worth_of(identities, winner).why_not;
+    json["why_not"] = why_not.empty() ? Json(nullptr) : Json(why_not);
     return json;
 }
 
-// Where winners come from. One of another text of its template answers nothing; a tune tries it first.
-class Sources {
-  public:
-    explicit Sources(const Catalogue& catalogue) : catalogue_(catalogue) {}
+// Where a winner comes from, and why it is not used where that is so. One of another version of its kernel answers nothing; a
+// tune tries it first.
+std::string source_of(TemplateIdentities& identities, const db::Winner& winner) {
+    std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
+    if (!winner.restricted_to.empty()) from += ", of " + winner.restricted_to + " alone";
+    const RowWorth worth = worth_of(identities, winner);
+    if (worth.is_old) return from + " for another version of this kernel";
+    return worth.is_refused ? from + ", not used: " + worth.why_not : from;
+}
 
-    std::string of(const db::Winner& winner) {
-        const Family* family = catalogue_.find_family(winner.candidate.family);
-        const auto [known, is_new] = identities_.try_emplace(winner.candidate.family);
-        if (is_new && family != nullptr) known->second = catalogue_.template_identity(*family);
-        std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
-        if (!winner.restricted_to.empty()) from += ", of " + winner.restricted_to + " alone";
-        return known->second == winner.template_identity ? from : from + ", another text";
-    }
-
-  private:
-    const Catalogue& catalogue_;
-    std::map<std::string, std::string> identities_;  // by family
-};
-
-std::string rows_table(Session& session, const std::vector<db::Winner>& winners) {
-    Sources sources(session.catalogue());
+std::string rows_table(Session& session, TemplateIdentities& identities, const std::vector<db::Winner>& winners) {
     CommonWords classes(session.full()), candidates(session.full());
     for (const db::Winner& winner : winners) {
         classes.add(winner.class_key);
@@ -72,7 +63,7 @@ std::string rows_table(Session& session, const std::vector<db::Winner>& winners)
         const Op* op = session.catalogue().find_op(winner.op);
         table.add({shape_of(winner), classes.name(winner.class_key), winner.device.name, us_text(winner.timing.median_us),
                    problem ? rate_text(*op, *problem, winner.timing.median_us) : "-", problem ? rate_title(*op) : "",
-                   sources.of(winner), winner.provenance.date.substr(0, 10), candidates.name(winner.candidate)});
+                   source_of(identities, winner), winner.provenance.date.substr(0, 10), candidates.name(winner.candidate)});
     }
     return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
 }
@@ -119,20 +110,20 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t
 class Listing {
   public:
     Listing(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit)
-        : session_(session), store_(store), filter_(filter), limit_(limit) {}
+        : session_(session), store_(store), filter_(filter), limit_(limit), identities_(session.catalogue()) {}
 
     void print_json() {
         JsonList list(session_, {{"database", store_.path()}}, "winners");
-        const std::uint64_t total = each([&](const db::Winner& winner) { list.add(row_json(session_, winner)); });
+        const std::uint64_t total = each([&](const db::Winner& winner) { list.add(row_json(session_, identities_, winner)); });
         list.finish({{"total", total}, {"shown", shown_}});
     }
 
     // Read twice: the title line has to name the columns of every row.
     void print_csv() {
         CsvColumns columns;
-        each([&](const db::Winner& winner) { columns.learn(row_json(session_, winner)); });
+        each([&](const db::Winner& winner) { columns.learn(row_json(session_, identities_, winner)); });
         session_.out() << columns.title();
-        each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, winner)); });
+        each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, identities_, winner)); });
     }
 
     // Table after table: columns are as wide as a page of rows needs.
@@ -141,10 +132,10 @@ class Listing {
         const std::uint64_t total = each([&](const db::Winner& winner) {
             page.push_back(winner);
             if (page.size() < kPageRows) return;
-            session_.out() << rows_table(session_, page) << "\n";
+            session_.out() << rows_table(session_, identities_, page) << "\n";
             page.clear();
         });
-        if (!page.empty()) session_.out() << rows_table(session_, page);
+        if (!page.empty()) session_.out() << rows_table(session_, identities_, page);
         if (total == 0) {
             session_.out() << "no winner " << (filter_.matches_all() ? "yet" : "matches") << " in "
                            << printable(session_.database_path()) << "\n";
@@ -173,6 +164,7 @@ class Listing {
     const db::WinnerStore& store_;
     const RowFilter& filter_;
     std::size_t limit_;
+    TemplateIdentities identities_;
     std::uint64_t shown_ = 0;
 };
 

@@ -217,7 +217,7 @@ ExitCode run_verify(Session& session, const Arguments& arguments) {
         return verification.check_rows(store, filter);
     }
     Gpu gpu = session.need_gpu("autotune verify runs kernels (--database-only checks the rows alone)");
-    db::WinnerStore& store = session.open_store();
+    db::WinnerStore& store = session.open_store_that_exists();
     check_file(session, store);
     session.services().learn_versions(gpu, session.nvrtc_path());
     filter.device_key = gpu.device.identity.key();

@@ -100,6 +100,10 @@ tuner::Budget parse_budget(std::string_view text) {
     return budget;
 }
 
+bool has_time_limit(const tuner::Budget& budget) {
+    return budget.seconds < kNoTimeLimit_s;
+}
+
 tuner::Budget budget_of(const Arguments& arguments) {
     tuner::Budget budget;
     if (arguments.has("budget")) budget = parse_budget(arguments.text("budget"));

@@ -24,4 +24,7 @@ FlagCheck time_us_value();
 // --budget, --trials, --patience and --target together. Throws Error{usage} where two of them set one limit.
 tuner::Budget budget_of(const Arguments& arguments);
 
+// Whether it ends a search after a time that somebody chose.
+bool has_time_limit(const tuner::Budget& budget);
+
 }  // namespace autotune::cli

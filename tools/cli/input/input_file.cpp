@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/core/error.h"
 
@@ -13,6 +15,7 @@ namespace autotune::cli {
 namespace {
 
 constexpr int kAskEvery_ms = 100;  // a signal between the question and the wait is noticed then
+constexpr int kTellAfter_ms = 2000;
 
 [[noreturn]] void refuse(const std::string& path, int why) {
     throw Error(ErrorCode::usage,
@@ -22,15 +25,29 @@ constexpr int kAskEvery_ms = 100;  // a signal between the question and the wait
 }  // namespace
 
 // O_NONBLOCK: a pipe that nobody writes to is opened at once, and waited for where a stop is noticed.
-InputFile::InputFile(const std::string& path, std::function<bool()> stopped)
-    : path_(path), stopped_(std::move(stopped)), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+InputFile::InputFile(const std::string& path, std::function<bool()> stopped, std::function<void(const std::string&)> waits)
+    : path_(path),
+      stopped_(std::move(stopped)),
+      waits_(std::move(waits)),
+      file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (!file_.open()) refuse(path_, errno);
+    struct stat facts = {};
+    if (::fstat(file_.get(), &facts) == 0 && S_ISDIR(facts.st_mode)) refuse(path_, EISDIR);
 }
 
-bool InputFile::wait_for_more() const {
+bool InputFile::is_regular() const {
+    struct stat facts = {};
+    return ::fstat(file_.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+bool InputFile::wait_for_more() {
     pollfd file{.fd = file_.get(), .events = POLLIN, .revents = 0};
-    while (!stopped_()) {
+    for (int waited_ms = 0; !stopped_(); waited_ms += kAskEvery_ms) {
         if (::poll(&file, 1, kAskEvery_ms) > 0) return true;
+        if (waited_ms < kTellAfter_ms || !waits_) continue;
+        std::exchange(waits_, {})("'" + path_ +
+                                  "' is a pipe or a terminal, and nothing has come from it for 2 s; waiting for more, " +
+                                  "Ctrl-C ends it");
     }
     return false;
 }

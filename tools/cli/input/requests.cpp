@@ -53,7 +53,10 @@ std::vector<std::string> words_of_a_line(const Catalogue& catalogue) {
     return words;
 }
 
-void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& problems) {
+// Flags that lines of --shapes left as they are: the others say nothing.
+using UsedFlags = std::set<std::string>;
+
+void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& problems, UsedFlags& used) {
     ProblemRequest request{.op = session.arguments().text("op"), .shape = line.shape, .options = op_options_of(session)};
     const std::vector<std::string> known = words_of_a_line(session.catalogue());
     std::set<std::string> names;
@@ -66,10 +69,22 @@ void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& 
             request.options[name] = value;
         }
     }
+    for (const std::string& name : known)
+        if (!names.contains(name)) used.insert(name);
     try {
         append_problems(session, request, problems);
     } catch (const Error& error) {
         throw Error(error.code(), line.where + ": " + error.what());
+    }
+}
+
+// A word in the file goes before the flag of its name. A flag that is overridden everywhere was meant otherwise.
+void warn_of_unused(Session& session, const UsedFlags& used) {
+    const Arguments& arguments = session.arguments();
+    for (const std::string& name : words_of_a_line(session.catalogue())) {
+        if (!arguments.has(name) || used.contains(name)) continue;
+        session.warn("--" + name + " " + arguments.text(name) + " has no effect: every problem of --shapes " +
+                     join(arguments.all("shapes"), " and ") + " says " + name + "=... itself");
     }
 }
 
@@ -94,17 +109,110 @@ std::vector<SearchSpace> spaces_for(Session& session, const Problem& problem, co
     return spaces;
 }
 
+std::vector<Device> all_devices() {
+    std::vector<Device> devices;
+    for (const std::string& arch : known_archs()) devices.push_back(*reference_device(arch));
+    return devices;
+}
+
+// A named config, and its family. Those that are not legal for a problem stand in no space of it, so they are looked up in the
+// problems that an op shows.
+struct NamedElsewhere {
+    const Family* family = nullptr;
+    NamedConfig named{};
+    std::string arch{};  // the first that has it
+};
+
+std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) {
+    const Op& op = session.catalogue().op_of(problem);
+    std::vector<ProblemRequest> requests = op.examples();
+    ProblemRequest large{.op = problem.op, .shape = showcase_shape(op), .options = {}};
+    for (const Attribute& attribute : problem.attributes) large.options[attribute.name] = to_string(attribute.value);
+    requests.insert(requests.begin(), large);
+    std::vector<NamedElsewhere> all;
+    for (const ProblemRequest& request : requests) {
+        std::optional<Problem> shown;
+        try {
+            shown = session.catalogue().problem(request);
+        } catch (const Error&) {  // options that hold for some extents alone
+            continue;
+        }
+        for (const Device& device : all_devices())
+            for (const Family* family : families_for(session, *shown, device, {}))
+                for (NamedConfig& named : family->space(*shown, device).named)
+                    all.push_back({family, std::move(named), device.arch()});
+    }
+    return all;
+}
+
+// Why a named config that exists is none of the chosen families' for the problem on the devices.
+std::string why_not_chosen(const Problem& problem, const std::vector<Device>& devices, const std::vector<std::string>& families,
+                           const NamedElsewhere& found) {
+    const std::string family(found.family->name());
+    const bool is_chosen = families.empty() || std::find(families.begin(), families.end(), family) != families.end();
+    if (!is_chosen) return "it is a config of " + family + ", and --family chooses " + join(families, ", ");
+    std::vector<Device> ordered = devices;  // those of its own architecture first: they say more than that it needs another one
+    std::stable_partition(ordered.begin(), ordered.end(), [&](const Device& device) { return device.arch() == found.arch; });
+    for (const Device& device : ordered) {
+        if (const auto reason = why_unable(*found.family, problem, device)) return family + " does not take it: " + *reason;
+        const SearchSpace rules = found.family->rules(problem, device);
+        if (const auto reason = rules.why_not(rules.canonical(found.named.config))) return *reason;
+    }
+    return family + " gives it another meaning for this problem";
+}
+
+// Some of the names, those like the word first.
+std::string names_like(const std::string& word, const std::set<std::string>& names) {
+    constexpr std::size_t kNamesTold = 4;
+    std::vector<std::string> told;
+    for (const bool is_like : {true, false})
+        for (const std::string& name : names)
+            if (told.size() < kNamesTold && (name.find(word) != std::string::npos) == is_like) told.push_back(name);
+    const std::string more = names.size() > told.size() ? " and " + std::to_string(names.size() - told.size()) + " more" : "";
+    return join(told, ", ") + more;
+}
+
+[[noreturn]] void refuse_name(Session& session, const std::string& given, const Problem& problem,
+                              const std::vector<Device>& devices, const std::vector<std::string>& families,
+                              const std::vector<std::string>& here) {
+    const std::vector<NamedElsewhere> all = all_named(session, problem);
+    std::vector<std::string> known;
+    for (const NamedElsewhere& one : all) known.push_back(one.named.name);
+    const std::string name = known_word(given, known);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const NamedElsewhere& one) { return one.named.name == name; });
+    if (found != all.end())
+        throw Error(ErrorCode::usage, "config '" + name + "' cannot be used for " + problem.op + " " + problem.shape() + ": " +
+                                          why_not_chosen(problem, devices, families, *found));
+    std::vector<std::string> family_names;
+    for (const Family* family : session.catalogue().families_of(problem.op)) {
+        family_names.emplace_back(family->name());
+        family_names.push_back(family_names.back().substr(problem.op.size() + 1));
+    }
+    std::string text = "unknown config '" + name + "'";
+    if (std::find(family_names.begin(), family_names.end(), name) != family_names.end())
+        text += ", which is a family: write --family " + name;
+    else
+        text += did_you_mean(name, known);
+    const std::string of = families.empty() ? problem.op : join(families, ", ");
+    const std::set<std::string> names(here.begin(), here.end());
+    throw Error(ErrorCode::usage, text +
+                                      (names.empty() ? "; " + of + " has no named config that is legal for this problem"
+                                                     : "; the configs of " + of + " are " + names_like(name, names)) +
+                                      " (`autotune families " + (families.empty() ? problem.op : families.front()) +
+                                      "` lists all)");
+}
+
 // The named config that `given` spells.
-std::string checked_name(const std::string& given, const std::vector<SearchSpace>& spaces) {
+std::string checked_name(Session& session, const std::string& given, const Problem& problem, const std::vector<Device>& devices,
+                         const std::vector<std::string>& families, const std::vector<SearchSpace>& spaces) {
     std::vector<std::string> names;
     for (const SearchSpace& space : spaces) {
         for (const NamedConfig& named : space.named) names.push_back(named.name);
     }
     const std::string name = known_word(given, names);
-    if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-    const std::set<std::string> different(names.begin(), names.end());
-    throw Error(ErrorCode::usage, "unknown config '" + name + "'" + did_you_mean(name, names) +
-                                      "; `autotune families` lists the " + std::to_string(different.size()) + " named configs");
+    if (std::find(names.begin(), names.end(), name) == names.end())
+        refuse_name(session, given, problem, devices, families, names);
+    return name;
 }
 
 // Splits "name=value" and checks that some space declares the parameter with that value. `what`: the flag.
@@ -153,7 +261,8 @@ tuner::Choice choice_on(Session& session, const Problem& problem, const std::vec
     const std::vector<SearchSpace> spaces = spaces_for(session, problem, devices, choice.families);
     // No family takes the problem: the tuner says why, family by family.
     if (spaces.empty()) return choice;
-    if (arguments.has("config")) choice.named = checked_name(arguments.text("config"), spaces);
+    if (arguments.has("config"))
+        choice.named = checked_name(session, arguments.text("config"), problem, devices, choice.families, spaces);
     for (const std::string& text : arguments.all("param")) pin(choice.pins, checked_pin("--param", text, spaces), "--param");
     return choice;
 }
@@ -171,12 +280,6 @@ std::vector<Candidate> candidates_on(Session& session, const Problem& problem, c
         candidates.push_back(std::move(candidate));
     }
     return candidates;
-}
-
-std::vector<Device> all_devices() {
-    std::vector<Device> devices;
-    for (const std::string& arch : known_archs()) devices.push_back(*reference_device(arch));
-    return devices;
 }
 
 }  // namespace
@@ -218,8 +321,8 @@ std::string showcase_shape(const Op& op) {
 namespace {
 
 // `star`: what stands for a first extent of "*"; empty: it is no extent.
-std::vector<Problem> read_problems(Session& session, const std::string& star) {
-    const Op& op = op_named(session, session.arguments().text("op"));
+std::vector<Problem> read_problems(Session& session, const std::string& op_name, const std::string& star) {
+    const Op& op = op_named(session, op_name);
     if (!session.arguments().has("shape")) {
         throw Error(ErrorCode::usage,
                     "--shape is missing; give " + std::string(op.shape_form()) + ", for example --shape " + showcase_shape(op));
@@ -228,8 +331,7 @@ std::vector<Problem> read_problems(Session& session, const std::string& star) {
     for (const std::string& given : session.arguments().all("shape")) {
         std::string shape = plain_shape(given);
         if (!star.empty() && shape.starts_with("*")) shape = star + shape.substr(1);
-        append_problems(session, {.op = session.arguments().text("op"), .shape = shape, .options = op_options_of(session)},
-                        problems);
+        append_problems(session, {.op = op_name, .shape = shape, .options = op_options_of(session)}, problems);
     }
     return problems;
 }
@@ -237,11 +339,15 @@ std::vector<Problem> read_problems(Session& session, const std::string& star) {
 }  // namespace
 
 std::vector<Problem> problems_of(Session& session) {
-    return read_problems(session, "");
+    return problems_of_op(session, session.arguments().text("op"));
+}
+
+std::vector<Problem> problems_of_op(Session& session, const std::string& op) {
+    return read_problems(session, op, "");
 }
 
 std::vector<Problem> problems_up_to(Session& session, std::int64_t most) {
-    return read_problems(session, std::to_string(most));
+    return read_problems(session, session.arguments().text("op"), std::to_string(most));
 }
 
 std::vector<Problem> sweep_problems_of(Session& session) {
@@ -253,6 +359,7 @@ std::vector<Problem> sweep_problems_of(Session& session) {
     }
     std::vector<Problem> problems;
     if (arguments.has("shape")) problems = problems_of(session);
+    UsedFlags used;
     for (const std::string& shapes : arguments.all("shapes")) {
         const std::string plain = plain_shape(shapes);
         const bool ranges = plain.find_first_not_of("0123456789x:,* ") == std::string::npos && !plain.empty();
@@ -262,8 +369,9 @@ std::vector<Problem> sweep_problems_of(Session& session) {
         } else {
             lines = read_shapes_file(shapes);
         }
-        for (const ShapeLine& line : lines) append_line(session, line, problems);
+        for (const ShapeLine& line : lines) append_line(session, line, problems, used);
     }
+    if (!arguments.has("shape")) warn_of_unused(session, used);
     return problems;
 }
 

@@ -16,6 +16,8 @@ const Op& op_named(Session& session, const std::string& name);
 
 // The problems that --op, every --shape and the op's options name, in order. Throws Error{usage} for a missing or wrong one.
 std::vector<Problem> problems_of(Session& session);
+// The same of an op that another word than --op names.
+std::vector<Problem> problems_of_op(Session& session, const std::string& op);
 // The same with this number for a first extent of "*".
 std::vector<Problem> problems_up_to(Session& session, std::int64_t most);
 // The same, from --shapes too: a file or ranges. Words of a line go before flags.

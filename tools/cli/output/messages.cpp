@@ -116,7 +116,8 @@ std::size_t whole_characters(std::string_view text) {
 }
 
 void say(std::ostream& err, Message kind, std::string_view text) {
-    err << (kind == Message::error ? "autotune: " : "warning: ") << printable(text) << std::endl;
+    const std::string_view front = kind == Message::error ? "autotune: " : kind == Message::warning ? "warning: " : "note: ";
+    err << front << printable(text) << std::endl;
 }
 
 }  // namespace autotune::cli

@@ -6,9 +6,10 @@
 
 namespace autotune::cli {
 
-enum class Message { error, warning };
+enum class Message { error, warning, note };
 
-// The only way to standard error for what a person is told: one line, "autotune: TEXT" or "warning: TEXT", made printable.
+// The only way to standard error for what a person is told: one line, "autotune: TEXT", "warning: TEXT" or "note: TEXT", made
+// printable.
 void say(std::ostream& err, Message kind, std::string_view text);
 
 // Text from outside (an argument, a file's name, a compiler's log) in one line that a terminal shows and does not obey: control

@@ -6,6 +6,7 @@
 
 #include "src/core/error.h"
 #include "tools/cli/input/arguments.h"
+#include "tools/cli/input/budget.h"
 #include "tools/cli/output/common_words.h"
 
 namespace autotune::cli {
@@ -36,6 +37,14 @@ std::string count_text(std::uint64_t count) {
     std::string text = std::to_string(count);
     for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
     return text;
+}
+
+std::string budget_text(const tuner::Budget& budget) {
+    const std::string trials =
+        budget.trials > 0 ? count_text(static_cast<std::uint64_t>(budget.trials)) + (budget.trials == 1 ? " trial" : " trials")
+                          : "";
+    if (trials.empty()) return seconds_text(budget.seconds);
+    return has_time_limit(budget) ? seconds_text(budget.seconds) + " or " + trials : trials;
 }
 
 double rate(const Op& op, const Problem& problem, double us) {

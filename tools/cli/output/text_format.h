@@ -17,6 +17,8 @@ std::string interval_text(const Timing& timing);  // "112.1 .. 112.6"
 std::string seconds_text(double seconds);         // "8.2 s", "3 min 05 s"
 std::string bytes_text(std::size_t bytes);        // "48 KiB"
 std::string count_text(std::uint64_t count);      // "12,345"
+// "40.0 s", "200 trials" or "30.0 s or 200 trials": the most that a search takes.
+std::string budget_text(const tuner::Budget& budget);
 
 // The op's rate in its unit, 10^12 floating-point operations or 10^9 bytes per second.
 double rate(const Op& op, const Problem& problem, double us);
