@@ -14,7 +14,7 @@ namespace autotune::runtime {
 namespace {
 
 // One operand of the row-major problem, with the caller's name for messages.
-struct Matrix {
+struct Operand {
     const char* name;
     std::int64_t rows, cols;  // as stored, row-major
     // None: dense, which the public struct says by 0.
@@ -42,7 +42,7 @@ void check_members(const autotune_gemm_problem& given) {
 }
 
 // As stored: `rows` x `cols` in the caller's order, turned to row-major.
-Matrix matrix(const char* name, std::int64_t rows, std::int64_t cols, bool column_major) {
+Operand operand(const char* name, std::int64_t rows, std::int64_t cols, bool column_major) {
     return {name, column_major ? cols : rows, column_major ? rows : cols, {}, {}, 0, DType::f16};
 }
 
@@ -50,11 +50,11 @@ std::optional<std::int64_t> unless_zero(std::int64_t given) {
     return given == 0 ? std::nullopt : std::optional(given);
 }
 
-std::array<Matrix, 3> matrices_of(const autotune_gemm_problem& given) {
+std::array<Operand, 3> operands_of(const autotune_gemm_problem& given) {
     const bool column = swaps_operands(given);
-    Matrix a = matrix("a", given.trans_a != 0 ? given.k : given.m, given.trans_a != 0 ? given.m : given.k, column);
-    Matrix b = matrix("b", given.trans_b != 0 ? given.n : given.k, given.trans_b != 0 ? given.k : given.n, column);
-    Matrix c = matrix("c", given.m, given.n, column);
+    Operand a = operand("a", given.trans_a != 0 ? given.k : given.m, given.trans_a != 0 ? given.m : given.k, column);
+    Operand b = operand("b", given.trans_b != 0 ? given.n : given.k, given.trans_b != 0 ? given.k : given.n, column);
+    Operand c = operand("c", given.m, given.n, column);
     a.ld = unless_zero(given.lda), a.stride = unless_zero(given.stride_a), a.align = given.align_a;
     b.ld = unless_zero(given.ldb), b.stride = unless_zero(given.stride_b), b.align = given.align_b;
     c.ld = unless_zero(given.ldc), c.stride = unless_zero(given.stride_c), c.align = given.align_c;
@@ -65,37 +65,37 @@ std::array<Matrix, 3> matrices_of(const autotune_gemm_problem& given) {
 }
 
 // Fills what was left to the library and refuses what cannot be.
-void settle(Matrix& matrix, std::int64_t batch) {
-    const std::string name = matrix.name;
+void settle(Operand& operand, std::int64_t batch) {
+    const std::string name = operand.name;
     constexpr std::int64_t limit = std::int64_t{1} << 31;  // of an extent or a leading dimension; products stay below 2^62
-    if (matrix.rows >= limit || matrix.cols >= limit || matrix.ld >= limit)
+    if (operand.rows >= limit || operand.cols >= limit || operand.ld >= limit)
         refuse("the extents and the leading dimension of " + name + " must be below 2^31");
-    const std::int64_t ld = matrix.ld.value_or(matrix.cols);
-    if (ld < matrix.cols)
-        refuse("ld" + name + " is " + std::to_string(ld) + "; it must be at least " + std::to_string(matrix.cols));
-    const bool is_empty = matrix.rows == 0 || matrix.cols == 0;
-    const std::int64_t used = is_empty ? 0 : (matrix.rows - 1) * ld + matrix.cols;
-    const std::int64_t stride = matrix.stride.value_or(matrix.rows * ld);
+    const std::int64_t ld = operand.ld.value_or(operand.cols);
+    if (ld < operand.cols)
+        refuse("ld" + name + " is " + std::to_string(ld) + "; it must be at least " + std::to_string(operand.cols));
+    const bool is_empty = operand.rows == 0 || operand.cols == 0;
+    const std::int64_t used = is_empty ? 0 : (operand.rows - 1) * ld + operand.cols;
+    const std::int64_t stride = operand.stride.value_or(operand.rows * ld);
     if (stride < used)
         refuse("stride_" + name + " is " + std::to_string(stride) + ", but one matrix spans " + std::to_string(used) +
                " elements");
-    const auto bytes = static_cast<std::int64_t>(size_bytes(matrix.type));
-    matrix.align = std::min(checked_align(matrix.align, name, bytes), alignment_of_stride(ld, bytes));
-    if (batch > 1) matrix.align = std::min(matrix.align, alignment_of_stride(stride, bytes));
-    matrix.ld = ld, matrix.stride = stride;
+    const auto bytes = static_cast<std::int64_t>(size_bytes(operand.type));
+    operand.align = std::min(checked_align(operand.align, name, bytes), alignment_of_stride(ld, bytes));
+    if (batch > 1) operand.align = std::min(operand.align, alignment_of_stride(stride, bytes));
+    operand.ld = ld, operand.stride = stride;
 }
 
-gemm::Spec::Stored stored(const Matrix& matrix, std::int64_t batch) {
-    return {.ld = matrix.ld, .stride = batch == 1 ? std::nullopt : matrix.stride, .alignment_bytes = matrix.align};
+gemm::Spec::Stored stored(const Operand& operand, std::int64_t batch) {
+    return {.ld = operand.ld, .stride = batch == 1 ? std::nullopt : operand.stride, .alignment_bytes = operand.align};
 }
 
 // A settled matrix as the op's tensor: dimensions in the order of the formula. REQUIRES: settle() was called.
-TensorDescription description(const char* name, const Matrix& matrix, std::int64_t batch, bool transposed) {
-    const Dim rows{matrix.rows, *matrix.ld}, cols{matrix.cols, 1};
+TensorDescription description(const char* name, const Operand& operand, std::int64_t batch, bool transposed) {
+    const Dim rows{operand.rows, *operand.ld}, cols{operand.cols, 1};
     return {.name = name,
-            .dtype = matrix.type,
-            .dims = {{batch, *matrix.stride}, transposed ? cols : rows, transposed ? rows : cols},
-            .alignment_bytes = matrix.align};
+            .dtype = operand.type,
+            .dims = {{batch, *operand.stride}, transposed ? cols : rows, transposed ? rows : cols},
+            .alignment_bytes = operand.align};
 }
 
 std::array<unsigned, 3> declared_aligns(const autotune_gemm_problem& given) {
@@ -116,9 +116,9 @@ autotune_gemm_problem read_problem(const autotune_gemm_problem* given) {
 namespace {
 
 // A problem with its members settled, and in the row-major order of its op.
-struct Settled {
-    explicit Settled(const autotune_gemm_problem& problem) : given(problem), matrices(matrices_of(problem)) {
-        for (Matrix& each : matrices) settle(each, batch);
+struct RowMajorGemm {
+    explicit RowMajorGemm(const autotune_gemm_problem& problem) : given(problem), operands(operands_of(problem)) {
+        for (Operand& each : operands) settle(each, batch);
     }
 
     const autotune_gemm_problem& given;
@@ -128,12 +128,12 @@ struct Settled {
     bool trans_first = (is_swapped ? given.trans_b : given.trans_a) != 0;
     bool trans_second = (is_swapped ? given.trans_a : given.trans_b) != 0;
     std::string accumulator = std::string(to_string(dtype_of(given.accumulator, "accumulator", DType::f32)));
-    std::array<Matrix, 3> matrices;
+    std::array<Operand, 3> operands;
 };
 
 // As any op is described. The sentences of refusals are those of the description.
-Problem described(const Settled& settled, const Catalogue& catalogue) {
-    const auto& [a, b, c] = settled.matrices;
+Problem described(const RowMajorGemm& settled, const Catalogue& catalogue) {
+    const auto& [a, b, c] = settled.operands;
     ProblemDescription description{.op = "gemm",
                                    .tensors = {runtime::description("a", a, settled.batch, settled.trans_first),
                                                runtime::description("b", b, settled.batch, settled.trans_second),
@@ -145,8 +145,8 @@ Problem described(const Settled& settled, const Catalogue& catalogue) {
     return catalogue.find_op(description.op)->described(description).problem;
 }
 
-gemm::Spec spec_of(const Settled& settled) {
-    const auto& [a, b, c] = settled.matrices;
+gemm::Spec spec_of(const RowMajorGemm& settled) {
+    const auto& [a, b, c] = settled.operands;
     gemm::Spec spec;
     spec.m = settled.m, spec.n = settled.n, spec.k = settled.given.k, spec.batch = settled.batch;
     spec.types = {.a = a.type, .b = b.type, .c = c.type, .compute = {}, .acc = settled.accumulator};
@@ -163,7 +163,7 @@ gemm::Spec spec_of(const Settled& settled) {
 // and a first call in the background three.
 Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogue) {
     check_members(given);
-    const Settled settled(given);
+    const RowMajorGemm settled(given);
     const bool is_word = settled.accumulator == "f32" || settled.accumulator == "f16";
     try {
         if (is_word) return gemm::make_problem(spec_of(settled));
