@@ -7,8 +7,11 @@
 namespace autotune::test {
 namespace {
 
-using testing::ElementsAre;
+using testing::AllOf;
+using testing::Contains;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
 
 std::vector<std::string> names_of(std::string_view op) {
     std::vector<std::string> names;
@@ -17,21 +20,21 @@ std::vector<std::string> names_of(std::string_view op) {
 }
 
 TEST(Rivals, AreRegisteredByTheFolderOfTheirOp) {
-    EXPECT_THAT(names_of("gemm"), ElementsAre("cublas", "cublaslt"));
+    EXPECT_THAT(names_of("gemm"), IsSupersetOf({"cublas", "cublaslt"}));
     EXPECT_THAT(names_of("add"), IsEmpty());
     EXPECT_THAT(names_of("convolution"), IsEmpty());
 }
 
 TEST(Rivals, NamesAreGivenOnceAndInOrder) {
     const std::vector<std::string> names = rival_names();
-    EXPECT_THAT(names, testing::IsSupersetOf({"cublas", "cublaslt"}));
+    EXPECT_THAT(names, IsSupersetOf({"cublas", "cublaslt"}));
     EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
     EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }
 
 TEST(Rivals, OneWithChoicesOfItsOwnStaysOutOfTunes) {
     const Problem problem = test::embedded_catalogue().problem({"hgemm", "64x64x64", {}});
-    EXPECT_THAT(rivals_in_tunes(problem), ElementsAre("cublas"));
+    EXPECT_THAT(rivals_in_tunes(problem), AllOf(Contains("cublas"), Not(Contains("cublaslt"))));
 }
 
 TEST(Rivals, OneThatHasNoEntryStaysOutOfTunes) {

@@ -46,8 +46,9 @@ TEST(Completion, FlagsAreThoseOfTheCommandAndEachOnce) {
 }
 
 TEST(Completion, AFlagOfAListTakesItsItemsAfterACommaButNoneTwice) {
-    EXPECT_THAT(words_after({"bench", "--against", ""}), ElementsAre("cublas", "cublaslt"));
-    EXPECT_THAT(words_after({"bench", "--against", "cublas,"}), ElementsAre("cublas,cublaslt"));
+    EXPECT_THAT(words_after({"bench", "--against", ""}), IsSupersetOf({"cublas", "cublaslt"}));
+    EXPECT_THAT(words_after({"bench", "--against", "cublas,"}),
+                AllOf(Contains("cublas,cublaslt"), Not(Contains("cublas,cublas"))));
     EXPECT_TRUE(after({"bench", "--against", "cublas"}).goes_on);
     EXPECT_THAT(words_after({"compile", "--arch", "sm_90a,sm_8"}), ElementsAre("sm_90a,sm_80", "sm_90a,sm_86", "sm_90a,sm_89"));
 }
