@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "src/core/error.h"
-#include "src/gpu/driver_api.h"
+#include "src/gpu/driver/driver_api.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 

@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"

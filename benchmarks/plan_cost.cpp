@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "src/core/error.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::plan_cost {
 namespace {

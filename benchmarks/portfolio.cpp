@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "benchmarks/candidate_text.h"
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/stored_winner.h"
 

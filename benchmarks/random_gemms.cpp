@@ -25,21 +25,21 @@
 
 #include "benchmarks/candidate_text.h"
 #include "db/portfolio.h"
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
-#include "src/core/measuring_method.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/legality.h"
 #include "src/dispatch/stored/portfolio_choice.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
+#include "src/records/measuring_method.h"
 #include "tuner/fixture/problem_fixture.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
-#include "tuner/session/candidates.h"
+#include "tuner/session/tune/candidates.h"
 
 namespace autotune::random_gemms {
 namespace {

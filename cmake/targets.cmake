@@ -15,13 +15,13 @@ if(AUTOTUNE_PORTABLE)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=)
 endif()
 
-# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per folder, of
-# all its .cpp files. APART: its files repeat names that are theirs alone, so each is compiled alone. BY_FOLDER: only those of one folder
+# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per component, of
+# all .cpp files below its folder. APART: its files repeat names that are theirs alone, so each is compiled alone. BY_FOLDER: only those of one folder
 # are compiled together.
 function(autotune_add_library name)
   cmake_parse_arguments(ARG "APART;BY_FOLDER" "" "PUBLIC;PRIVATE;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
-    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+    file(GLOB_RECURSE ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   endif()
   if(NOT ARG_SOURCES)  # a folder whose sources have not landed yet
     add_library(${name} INTERFACE)

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <utility>
 
-#include "db/former_rows.h"
-#include "db/record_reader.h"
-#include "db/record_writer.h"
-#include "db/validate.h"
-#include "src/core/read_file.h"
+#include "db/store/former_rows.h"
+#include "src/core/system/read_file.h"
+#include "src/records/record_reader.h"
+#include "src/records/record_writer.h"
+#include "src/records/validate.h"
 
 namespace autotune::db {
 namespace {
@@ -59,20 +59,21 @@ void visit_portfolio(Self& portfolio, Templates& templates, Entries& entries, Vi
 
 // A line is from a file: what it says goes into messages and into the library's choice.
 void require_sound(const Portfolio& portfolio, const std::vector<TemplateEntry>& templates) {
-    if (!is_name(portfolio.op)) throw bad_record("\"op\" is not a name");
-    if (!is_class_key(portfolio.class_key)) throw bad_record("\"class\" is not a short line of words");
-    if (!is_name(portfolio.arch)) throw bad_record("\"arch\" is not a name");
-    if (portfolio.problems < 0) throw bad_record("\"problems\" is less than 0");
+    if (!records::is_name(portfolio.op)) throw records::bad_record("\"op\" is not a name");
+    if (!records::is_class_key(portfolio.class_key)) throw records::bad_record("\"class\" is not a short line of words");
+    if (!records::is_name(portfolio.arch)) throw records::bad_record("\"arch\" is not a name");
+    if (portfolio.problems < 0) throw records::bad_record("\"problems\" is less than 0");
     if (portfolio.candidates.empty() || portfolio.candidates.size() > kMostCandidates)
-        throw bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
+        throw records::bad_record("\"candidates\" has to be an array of 1 to " + std::to_string(kMostCandidates));
     for (const Candidate& each : portfolio.candidates) {
-        if (!is_family_name(each.family)) throw bad_record("a family's name is not one of [a-z0-9_/]");
-        if (const auto why = why_invalid(each.config)) throw bad_record(*why);
+        if (!records::is_family_name(each.family)) throw records::bad_record("a family's name is not one of [a-z0-9_/]");
+        if (const auto why = records::why_invalid(each.config)) throw records::bad_record(*why);
     }
-    if (templates.size() > kMostTemplates) throw bad_record("\"templates\" has more than 64 entries");
+    if (templates.size() > kMostTemplates) throw records::bad_record("\"templates\" has more than 64 entries");
     for (const TemplateEntry& each : templates) {
-        if (!is_family_name(each.family)) throw bad_record("a family's name is not one of [a-z0-9_/]");
-        if (each.identity.empty() || !is_text(each.identity)) throw bad_record("a template's identity is missing or too long");
+        if (!records::is_family_name(each.family)) throw records::bad_record("a family's name is not one of [a-z0-9_/]");
+        if (each.identity.empty() || !records::is_text(each.identity))
+            throw records::bad_record("a template's identity is missing or too long");
     }
 }
 
@@ -100,7 +101,7 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
         try {
             portfolios.push_back(parse_portfolio(line));
             bring_up_to_date(portfolios.back(), former);
-        } catch (const BadRecord& error) {
+        } catch (const records::BadRecord& error) {
             warn(path + ":" + std::to_string(number) + ": " + error.what());
         }
     }
@@ -108,8 +109,8 @@ std::vector<Portfolio> read_portfolios(const std::string& path, const std::funct
 }
 
 Portfolio parse_portfolio(std::string_view line) {
-    const JsonValue value = parse_line(line);
-    RecordReader fields(value, "", kInLines);
+    const records::JsonValue value = records::parse_line(line);
+    records::RecordReader fields(value, "", kInLines);
     Portfolio portfolio;
     std::vector<Entry> entries;
     std::vector<TemplateEntry> templates;
@@ -126,7 +127,7 @@ std::string to_json_line(const Portfolio& portfolio) {
     for (const Candidate& each : portfolio.candidates) entries.push_back({each});
     std::vector<TemplateEntry> templates;
     for (const auto& [family, identity] : portfolio.templates) templates.push_back({family, identity});
-    RecordWriter fields(kInLines);
+    records::RecordWriter fields(kInLines);
     visit_portfolio(portfolio, std::as_const(templates), std::as_const(entries), fields);
     return fields.take().dump();
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/core/former_templates.h"
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune::db {
 

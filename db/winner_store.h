@@ -11,7 +11,7 @@
 #include "db/database_error.h"
 #include "db/warning.h"
 #include "src/core/former_templates.h"
-#include "src/core/winner.h"
+#include "src/records/winner.h"
 
 namespace autotune::db {
 
@@ -92,7 +92,8 @@ class WinnerStore {
     // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
     virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
 
-    // The same of cards that have this one's chip and another memory (src/core/device_key.h), with those of exactly this problem.
+    // The same of cards that have this one's chip and another memory (src/core/problem/device_key.h), with those of exactly this
+    // problem.
     virtual std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
                                                     std::size_t limit) const = 0;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernel_templates/common/harness.h"
+#include "kernel_templates/harness/harness.h"
 #include "kernel_templates/registry.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"

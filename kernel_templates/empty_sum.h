@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 namespace autotune {
 

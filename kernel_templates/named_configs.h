@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "src/core/search_space.h"
+#include "src/core/space/search_space.h"
 
 namespace autotune {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/config.h"
 #include "src/core/error.h"
-#include "src/core/search_space.h"
+#include "src/core/space/config.h"
+#include "src/core/space/search_space.h"
 
 // A family writes each of its parameters once, as a row of its table, which is a macro (gemm/dot/geometry.h):
 //

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/family.h"
-#include "src/core/op.h"
+#include "src/core/family/family.h"
+#include "src/core/op/op.h"
 
 namespace autotune {
 

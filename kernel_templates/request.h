@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/op.h"
+#include "src/core/op/op.h"
 
 namespace autotune {
 

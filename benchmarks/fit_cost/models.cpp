@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "benchmarks/candidate_text.h"
-#include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/dot/geometry.h"
 #include "kernel_templates/gemm/dot_windows/geometry.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
@@ -21,7 +20,8 @@
 #include "kernel_templates/gemm/wgmma/geometry.h"
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/gemm/wmma/geometry.h"
-#include "src/core/trial.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/statistics/trial.h"
 
 // Of each model in the order of kFamilies, which fit_cost.py knows too.
 double fit_cost_numbers[7][1024];

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/problem.h"
-#include "src/gpu/driver.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/problem.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::host_cost {
 

@@ -1,4 +1,4 @@
-// Clocks of a math group's thread, summed by part over its tiles: wait, loop, drain, store, next.
+// Clocks of a consumer warpgroup's thread, summed by part over its tiles: wait, loop, drain, store, next.
 struct Stamps {
     unsigned parts[5] = {}, tiles = 0, begin, last;
     static __device__ __forceinline__ unsigned now() {

@@ -75,7 +75,7 @@ int main(int, char** words) {
     const int along_m = swap_ab ? n : m, along_n = swap_ab ? m : n;
     const int tiles_m = (along_m + block_m * cluster_m - 1) / (block_m * cluster_m);
     const int tiles_n = (along_n + block_n * cluster_n - 1) / (block_n * cluster_n);
-    const int smem = 1024 + stages * (stage_bytes + 16) + math_groups * (store_buffers * staging_bytes + 12) + 12;
+    const int smem = 1024 + stages * (stage_bytes + 16) + consumer_warpgroups * (epilogue_stages * staging_bytes + 12) + 12;
     check(cudaFuncSetAttribute(tile_clocks_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem), "shared memory");
     int processors = 0;
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Where the clocks of a tile of gemm/wgmma go: the template is rendered, clock stamps are put into a math group's loop, nvcc builds it with
+"""Where the clocks of a tile of gemm/wgmma go: the template is rendered, clock stamps are put into a consumer warpgroup's loop, nvcc builds it with
 tile_clocks.cu, and the mean of all blocks is printed for each part of a tile.
 
     benchmarks/tile_clocks/tile_clocks.py MxNxK... [--param NAME=VALUE...] [--stages 4] [--group 8] [--raster 0] [--launches 12]
 
 bf16, both operands along K (`nt`), beta 0, whole tiles. Needs a Hopper GPU and nvcc. Parts: `wait`, for the first stage of a tile; `loop`, up to
 its last multiplication's issue; `drain`, until that one is over; `store`; `next`, the search for the next tile. A ping-pong group's parts
-include the other group's time. With whole_tiles=1 `loop` begins with the first stage's wait and holds the stores of the tile before, and of a tile that
+include the other group's time. With overlap_epilogue=1 `loop` begins with the first stage's wait and holds the stores of the tile before, and of a tile that
 leaves late `store` is its rounding. C's checksum tells whether two texts agree.
 """
 import argparse
@@ -19,14 +19,14 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "kernel_templates"
 USUAL = {"symbol": "tile_clocks_kernel", "in_type": "bf16", "out_type": "bf16", "acc_type": "f32", "trans_a": 0, "trans_b": 1, "align_a": 16, "align_b": 16,
-         "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "math_groups": 2, "pingpong": 0, "turn_k": 0,
-         "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "store_buffers": 2, "tma_swizzle": 128, "reduce_kernel": 0, "incremental": 1, "whole_tiles": 0}
+         "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "consumer_warpgroups": 2, "pingpong": 0, "serpentine_k": 0,
+         "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "epilogue_stages": 2, "tma_swizzle": 128, "reduce_kernel": 0, "advance_descriptors": 1, "overlap_epilogue": 0}
 # What stands in the template, and what is put before or after it.
 STAMPS = [
     ("struct Areas {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
     ("    while (schedule.next(work)) {\n        if (pingpong) {", "    Stamps stamps;\n", "before"),
     ("        const bool is_divided =", "        stamps.tile();\n        stamps.end(4);\n", "before"),
-    ("            barrier_wait(ring.full + at.stage * 8, at.parity);\n            if constexpr (incremental)",
+    ("            barrier_wait(ring.full + at.stage * 8, at.parity);\n            if constexpr (advance_descriptors)",
      "            if (step == 1) stamps.first_wait_is_over();\n", "before"),
     ("        if (pingpong && lane == 0) barrier_arrive(ring.order", "        stamps.end(1);\n", "before"),
     ("        if constexpr (reduce_kernel) {\n            leave_part", "        stamps.end(2);\n", "before"),
@@ -39,7 +39,7 @@ STAMPS = [
 # The same in whole_loop.cuh, which has its place in the text then.
 WHOLE_INCLUDE = '#include "gemm/wgmma/whole_loop.cuh"\n'
 STAMPS_OF_WHOLE = [
-    ("struct MathGroup {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
+    ("struct Consumer {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
     ("    Sums acc;\n    Work work;\n", "    Stamps stamps;\n", "after"),
     ("            const int last = math.multiply_tile<rounds>(", "            stamps.tile();\n            stamps.end(4);\n", "before"),
     ("            before = tiles.tile(work);", "            stamps.end(1);\n", "before"),
@@ -65,7 +65,7 @@ def stamped(text, stamps):
 
 def rendered(parameters):
     text = (TEMPLATES / "gemm/wgmma/kernel.cuh").read_text()
-    if int(parameters["whole_tiles"]) != 0:
+    if int(parameters["overlap_epilogue"]) != 0:
         text = text.replace(WHOLE_INCLUDE, stamped((TEMPLATES / "gemm/wgmma/whole_loop.cuh").read_text().replace("#pragma once\n", ""), STAMPS_OF_WHOLE))
     else:
         text = stamped(text, STAMPS)

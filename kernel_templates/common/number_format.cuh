@@ -1,6 +1,6 @@
 // Conversion between f64 and a number format that is told as data, so that kernels which only move and judge values need no code
 // for a new element type. One text for device and host; harness_format() makes the description of a DType. The bits are those of
-// encode() and decode() in src/core/dtype.h.
+// encode() and decode() in src/core/problem/dtype.h.
 #pragma once
 
 #ifdef __CUDACC__

@@ -67,7 +67,7 @@ AUTOTUNE_EVERYWHERE double power_of_two(long long exponent) {
     return value;
 }
 
-// Fill of src/core/fill.h: kinds in its order.
+// Fill of src/core/op/fill.h: kinds in its order.
 enum FillKind { kNormal, kIntegers, kConstant, kNan, kOneHot, kPowers, kUniform, kQuantised, kOffsets };
 struct Fill {
     int kind;

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "src/core/problem.h"
-#include "src/core/trial.h"
+#include "src/core/problem/problem.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune::dispatch {
 

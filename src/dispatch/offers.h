@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/dispatch/rules/legality.h"
 #include "src/dispatch/rules/refusals.h"
 

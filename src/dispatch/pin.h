@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/device.h"
-#include "src/core/problem.h"
-#include "src/core/trial.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune::dispatch {
 

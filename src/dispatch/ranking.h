@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/device.h"
-#include "src/core/problem.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
 #include "src/dispatch/choice.h"
 #include "src/dispatch/rules/refusals.h"
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "src/core/dtype.h"
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
+#include "src/core/problem/dtype.h"
 
 namespace autotune::gpu {
 namespace {

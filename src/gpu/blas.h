@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/gpu/blas_api.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::gpu {
 

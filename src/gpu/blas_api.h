@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/shared_library.h"
 
 namespace autotune::gpu {

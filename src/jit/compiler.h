@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/cubin_cache.h"
 #include "src/jit/render.h"

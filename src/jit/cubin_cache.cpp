@@ -13,8 +13,8 @@
 #include <memory>
 #include <string_view>
 
-#include "src/core/file_descriptor.h"
-#include "src/core/private_folder.h"
+#include "src/core/system/file_descriptor.h"
+#include "src/core/system/private_folder.h"
 #include "src/jit/cubin_file.h"
 
 namespace autotune::jit {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune::jit {
 

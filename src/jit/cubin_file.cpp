@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kernel_templates/hash.h"
+#include "src/catalogue/hash.h"
 
 namespace autotune::jit {
 namespace {

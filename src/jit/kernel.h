@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/launch_plan.h"
-#include "src/core/problem.h"
-#include "src/gpu/driver.h"
+#include "src/core/family/launch_plan.h"
+#include "src/core/problem/problem.h"
+#include "src/gpu/driver/driver.h"
 #include "src/jit/cubin_cache.h"
 #include "src/jit/map_cache.h"
 

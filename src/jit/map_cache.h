@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::jit {
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
-#include "kernel_templates/code_of.h"
-#include "kernel_templates/hash.h"
+#include "src/catalogue/code_of.h"
+#include "src/catalogue/hash.h"
 #include "src/core/error.h"
 
 namespace autotune::jit {

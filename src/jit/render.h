@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/config.h"
-#include "src/core/family.h"
-#include "src/core/op.h"
-#include "src/core/problem.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/family/family.h"
+#include "src/core/op/op.h"
+#include "src/core/problem/problem.h"
+#include "src/core/space/config.h"
 
 namespace autotune::jit {
 

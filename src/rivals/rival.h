@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/problem.h"
-#include "src/gpu/driver.h"
+#include "src/core/problem/problem.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune {
 

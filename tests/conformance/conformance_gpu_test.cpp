@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
 #include "src/gpu/nvrtc.h"
 #include "tests/conformance/compile_together.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/core/problem.h"
+#include "src/core/problem/problem.h"
 
 namespace autotune::test {
 

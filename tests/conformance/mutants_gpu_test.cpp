@@ -79,7 +79,7 @@ class Laboratory {
         tuner::Runnable runnable = bench.bind({library_of(kernel), subject.rendered.symbol}, subject.plan);
         const tuner::Verification found = tuner::verify_on_device(harness_, bench, runnable);
         if (!found.right || runs == 1) return found.detail;
-        return tuner::check_repeatability(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
+        return tuner::check_same_bits(harness_, bench, runnable, {.most_runs = runs, .least_runs = runs});
     }
 
   private:

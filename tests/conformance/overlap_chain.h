@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/launch_plan.h"
-#include "src/core/problem.h"
-#include "src/gpu/driver.h"
+#include "src/core/family/launch_plan.h"
+#include "src/core/problem/problem.h"
+#include "src/gpu/driver/driver.h"
 #include "src/jit/kernel.h"
 #include "tests/conformance/hand_over.h"
 #include "tuner/fixture/harness.h"

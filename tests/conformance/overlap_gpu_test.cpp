@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/gpu/nvrtc.h"
 #include "tests/conformance/compile_together.h"
 #include "tests/conformance/overlap_chain.h"

@@ -1,12 +1,12 @@
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
 
 #include <gtest/gtest.h>
 
 #include <climits>
 #include <map>
 
-#include "src/core/device_key.h"
 #include "src/core/error.h"
+#include "src/core/problem/device_key.h"
 
 namespace autotune {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/core/dtype.h"
+#include "src/core/problem/dtype.h"
 
 #include <gtest/gtest.h>
 

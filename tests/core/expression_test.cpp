@@ -1,4 +1,4 @@
-#include "src/core/expression.h"
+#include "src/core/family/expression.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

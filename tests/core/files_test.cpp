@@ -1,4 +1,4 @@
-// Files as they come from others: src/core/read_file.h, src/core/write_file.h.
+// Files as they come from others: src/core/system/read_file.h, src/core/system/write_file.h.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "src/core/read_file.h"
-#include "src/core/write_file.h"
+#include "src/core/system/read_file.h"
+#include "src/core/system/write_file.h"
 
 namespace autotune::files_test {
 namespace {

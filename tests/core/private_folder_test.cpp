@@ -1,4 +1,4 @@
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,10 +1,10 @@
-#include "src/core/problem.h"
+#include "src/core/problem/problem.h"
 
 #include <gtest/gtest.h>
 
-#include "src/core/config.h"
 #include "src/core/error.h"
-#include "src/core/trial.h"
+#include "src/core/space/config.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune {
 namespace {

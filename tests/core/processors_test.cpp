@@ -1,5 +1,5 @@
 // What a process may use of a machine, on machines made of files.
-#include "src/core/processors.h"
+#include "src/core/system/processors.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

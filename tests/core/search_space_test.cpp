@@ -1,4 +1,4 @@
-#include "src/core/search_space.h"
+#include "src/core/space/search_space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "src/core/config_domain.h"
 #include "src/core/error.h"
+#include "src/core/space/config_domain.h"
 #include "tests/support/spread_configs.h"
 
 namespace autotune {

@@ -1,4 +1,4 @@
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/core/error.h"
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 
 namespace autotune {
 namespace {

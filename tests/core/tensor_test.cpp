@@ -1,4 +1,4 @@
-#include "src/core/tensor.h"
+#include "src/core/problem/tensor.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
-#include "src/core/problem.h"
+#include "src/core/problem/problem.h"
 
 namespace autotune {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <iostream>
 
-#include "db/schema.h"
-#include "db/sqlite_handle.h"
+#include "db/sqlite/schema.h"
+#include "db/sqlite/sqlite_handle.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {

@@ -1,5 +1,5 @@
 // A card is one device whatever its driver keeps of its memory, and files of older versions say so too.
-#include "src/core/device_key.h"
+#include "src/core/problem/device_key.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "db/sqlite_handle.h"
-#include "db/transfer.h"
-#include "db/trials.h"
+#include "db/sqlite/sqlite_handle.h"
+#include "db/store/trials.h"
+#include "db/text/transfer.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -98,7 +98,8 @@ TEST(DeviceKey, ANewWinnerReplacesTheOneUnderTheOlderKey) {
 
 TEST(DeviceKey, LinesOfBothAreImportedAsOne) {
     Store store = memory_store();
-    std::istringstream lines(to_json_line(winner_on(h100(79), 1, 100)) + "\n" + to_json_line(winner_on(h100(80), 1, 90)) + "\n");
+    std::istringstream lines(records::to_json_line(winner_on(h100(79), 1, 100)) + "\n" +
+                             records::to_json_line(winner_on(h100(80), 1, 90)) + "\n");
     const TakeReport report = import_lines(store, lines, {});
     EXPECT_EQ(report.added, 1);
     EXPECT_EQ(report.replaced, 1);
@@ -107,7 +108,7 @@ TEST(DeviceKey, LinesOfBothAreImportedAsOne) {
 
 TEST(DeviceKey, WinnersOfACardWithTheSameChipAreNearOnes) {
     const TempFolder folder;
-    write_file(folder / "gemm.jsonl", to_json_line(winner_on(h100(96), 5, 100)) + "\n");
+    write_file(folder / "gemm.jsonl", records::to_json_line(winner_on(h100(96), 5, 100)) + "\n");
     Store store = Store::open({.path = ":memory:", .shipped = {folder.path()}});
     DeviceIdentity other_bus = h100(80);
     other_bus.bus_bits = 6144;

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <chrono>
 
-#include "db/schema.h"
+#include "db/sqlite/schema.h"
 #include "tests/db/fault_vfs.h"
 #include "tests/db/sample.h"
 

@@ -1,11 +1,11 @@
-#include "db/former_rows.h"
+#include "db/store/former_rows.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 
-#include "db/merge.h"
-#include "db/schema.h"
+#include "db/sqlite/schema.h"
+#include "db/text/merge.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -192,7 +192,7 @@ TEST(FormerRows, AreTakenAsTodaysByImportAndMerge) {
                                   if (winner.template_identity == kPresent) return {};
                                   return {Refusal::unusable, "it was tuned with another version of gemm/mma"};
                               }};
-    std::istringstream lines(to_json_line(former_winner()) + "\n" + to_json_line(unknown_winner()) + "\n");
+    std::istringstream lines(records::to_json_line(former_winner()) + "\n" + records::to_json_line(unknown_winner()) + "\n");
     Store imported = memory_store();
     const TakeReport of_lines = import_lines(imported, lines, options);
     EXPECT_EQ(of_lines.added, 1);
@@ -207,7 +207,7 @@ TEST(FormerRows, AreTakenAsTodaysByImportAndMerge) {
 
 TEST(FormerRows, OfShippedLinesAndPortfoliosAreReadAsTodays) {
     const TempFolder folder;
-    write_file(folder / "gemm.jsonl", to_json_line(former_winner()) + "\n");
+    write_file(folder / "gemm.jsonl", records::to_json_line(former_winner()) + "\n");
     const Store store = Store::open({.path = ":memory:", .shipped = {folder.path()}, .former = sample_names()});
     expect_present(store.find(sample_problem(), sample_device()).at(0));
 

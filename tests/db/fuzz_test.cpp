@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "db/merge.h"
+#include "db/text/merge.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -62,14 +62,16 @@ std::string scribbled(std::string content, Dice& dice) {
 }
 
 TEST(Fuzz, ALineIsTakenOrRefusedWithADatabaseError) {
-    const std::string line = to_json_line(sample_winner());
+    const std::string line = records::to_json_line(sample_winner());
     Dice dice(20261121);
     int taken = 0;
     for (int round = 0; round < 3000; ++round) {
         const std::string changed = mutated(line, dice);
         try {
-            const Winner winner = from_json_line(changed);
-            EXPECT_EQ(to_json_line(from_json_line(to_json_line(winner))), to_json_line(winner)) << changed;
+            const Winner winner = records::from_json_line(changed);
+            EXPECT_EQ(records::to_json_line(records::from_json_line(records::to_json_line(winner))),
+                      records::to_json_line(winner))
+                << changed;
             ++taken;
         } catch (const Error& error) {
             EXPECT_EQ(error.code(), ErrorCode::database) << error.what();
@@ -82,7 +84,7 @@ TEST(Fuzz, ALineIsTakenOrRefusedWithADatabaseError) {
 // Every member with every kind of value it should not have.
 TEST(Fuzz, AMemberOfTheWrongKindIsRefusedWithADatabaseError) {
     using Json = nlohmann::ordered_json;
-    const Json line = Json::parse(to_json_line(sample_winner()));
+    const Json line = Json::parse(records::to_json_line(sample_winner()));
     const std::vector<Json> values = {
         nullptr, true, -1, 1e300, "x", Json::array(), Json::object(), Json::array({1}), {{"a", 1}}, std::uint64_t{1} << 63};
     const Json flat = line.flatten();
@@ -91,7 +93,7 @@ TEST(Fuzz, AMemberOfTheWrongKindIsRefusedWithADatabaseError) {
             Json changed = line;
             changed[Json::json_pointer(path)] = value;
             try {
-                from_json_line(changed.dump());
+                records::from_json_line(changed.dump());
             } catch (const Error& error) {
                 EXPECT_EQ(error.code(), ErrorCode::database) << error.what();
             }

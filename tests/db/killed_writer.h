@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "db/sqlite_handle.h"
+#include "db/sqlite/sqlite_handle.h"
 
 namespace autotune::db::test {
 

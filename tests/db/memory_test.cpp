@@ -7,7 +7,7 @@
 #include <new>
 #include <string>
 
-#include "db/shipped.h"
+#include "db/text/shipped.h"
 #include "tests/db/sample.h"
 #include "tests/support/interposer/interposer.h"
 
@@ -69,7 +69,7 @@ int refuse_every_allocation(long most, const Case& what) {
 }
 
 std::string line_of(std::int64_t m) {
-    return to_json_line(sample_winner(sample_problem(m))) + "\n";
+    return records::to_json_line(sample_winner(sample_problem(m))) + "\n";
 }
 
 // The layer over a folder of two files with four rows, one line that is none and one that is not valid.
@@ -85,7 +85,7 @@ class Layer {
     void reopen() {
         shipped_.reset();
         log_.emplace(nullptr);
-        shipped_.emplace(std::vector<std::string>{folder_.path()}, *log_);
+        shipped_.emplace(std::vector<std::string>{folder_.path()}, FormerTemplates{}, *log_);
     }
     Shipped& shipped() { return *shipped_; }
     const WarningLog& log() const { return *log_; }
@@ -98,7 +98,7 @@ class Layer {
 
 TEST_P(OutOfMemory, OfReadingAShippedRowLeavesTheLayerWhole) {
     Layer layer;
-    const Subject subject = subject_of(sample_problem(3), sample_device());
+    const ProblemKey subject = problem_key_of(sample_problem(3), sample_device());
     const int times = refuse_every_allocation(most(), {.prepare = [&] { layer.reopen(); },
                                                        .call = [&] { return layer.shipped().find(subject).size(); },
                                                        .expected = 1,
@@ -108,7 +108,7 @@ TEST_P(OutOfMemory, OfReadingAShippedRowLeavesTheLayerWhole) {
 
 TEST_P(OutOfMemory, OfReadingAWholeClassLeavesTheLayerWhole) {
     Layer layer;
-    const Subject subject = subject_of(sample_problem(9), sample_device());
+    const ProblemKey subject = problem_key_of(sample_problem(9), sample_device());
     const int times = refuse_every_allocation(most(), {.prepare = [&] { layer.reopen(); },
                                                        .call = [&] { return layer.shipped().nearest(subject, 9).size(); },
                                                        .expected = 4,
@@ -132,11 +132,11 @@ TEST_P(OutOfMemory, OfALineIsNoVerdictOnTheLine) {
     std::string unknown = good;
     unknown.replace(unknown.find("\"timing\""), 8, "\"timinG\"");
     for (const std::string& line : {good, unknown, good.substr(0, good.size() / 2), std::string("[[[[[[[[[[[[")}) {
-        const std::string refusal = database_error_of([&] { from_json_line(line); });
+        const std::string refusal = database_error_of([&] { records::from_json_line(line); });
         const int times = refuse_every_allocation(most(), {.prepare = [] {},
                                                            .call = [&]() -> std::size_t {
                                                                try {
-                                                                   from_json_line(line);
+                                                                   records::from_json_line(line);
                                                                    return 1;
                                                                } catch (const Error& error) {
                                                                    return error.what() == refusal ? 0 : 2;

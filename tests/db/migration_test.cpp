@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "db/schema.h"
+#include "db/sqlite/schema.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {

@@ -1,4 +1,4 @@
-#include "db/nearest.h"
+#include "db/store/nearest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "db/matching.h"
-#include "db/schema.h"
+#include "db/sqlite/schema.h"
+#include "db/store/matching.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -29,7 +29,7 @@ class NearestTest : public ::testing::Test {
     }
     std::vector<double> distances(const Problem& wanted, std::size_t count) {
         std::vector<double> found;
-        for (const NearRow& row : nearest_rows(connection_, subject_of(wanted, sample_device()), count))
+        for (const NearRow& row : nearest_rows(connection_, problem_key_of(wanted, sample_device()), count))
             found.push_back(row.distance);
         return found;
     }
@@ -78,7 +78,7 @@ TEST_F(NearestTest, FindsFewWhereThereAreFew) {
 TEST_F(NearestTest, FindsNoneInAClassOrOnADeviceThatIsNotKnown) {
     EXPECT_THAT(distances(sample_problem(), 8), IsEmpty());
     put({sample_problem(64)});
-    EXPECT_THAT(nearest_rows(connection_, subject_of(sample_problem(), other_device()), 8), IsEmpty());
+    EXPECT_THAT(nearest_rows(connection_, problem_key_of(sample_problem(), other_device()), 8), IsEmpty());
 }
 
 TEST_F(NearestTest, PutsTheNewestFirstAmongEquallyDistant) {
@@ -89,7 +89,7 @@ TEST_F(NearestTest, PutsTheNewestFirstAmongEquallyDistant) {
         write_winner(connection_, winner);
     }
     transaction.commit();
-    const auto found = nearest_rows(connection_, subject_of(sample_problem(4096), sample_device()), 2);
+    const auto found = nearest_rows(connection_, problem_key_of(sample_problem(4096), sample_device()), 2);
     ASSERT_THAT(found, SizeIs(3));
     EXPECT_GT(found[0].id, found[1].id);
     EXPECT_GT(found[1].id, found[2].id);

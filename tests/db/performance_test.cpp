@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "db/merge.h"
-#include "db/sqlite_handle.h"
+#include "db/sqlite/sqlite_handle.h"
+#include "db/text/merge.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <thread>
 
-#include "db/sqlite_handle.h"
+#include "db/sqlite/sqlite_handle.h"
 #include "tests/db/killed_writer.h"
 #include "tests/db/sample.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "db/json_line.h"
-#include "db/store.h"
+#include "db/store/store.h"
 #include "src/core/error.h"
+#include "src/records/json_line.h"
 
 namespace autotune::db::test {
 

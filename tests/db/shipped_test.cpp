@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 std::string line_of(std::int64_t m, double median_us = 100) {
-    return to_json_line(sample_winner(sample_problem(m), median_us)) + "\n";
+    return records::to_json_line(sample_winner(sample_problem(m), median_us)) + "\n";
 }
 
 Store store_over(const std::string& shipped) {

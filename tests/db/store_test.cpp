@@ -1,8 +1,8 @@
-#include "db/store.h"
+#include "db/store/store.h"
 
 #include <gmock/gmock.h>
 
-#include "db/schema.h"
+#include "db/sqlite/schema.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {

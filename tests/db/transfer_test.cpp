@@ -1,10 +1,10 @@
-#include "db/transfer.h"
+#include "db/text/transfer.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 
-#include "db/merge.h"
+#include "db/text/merge.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -23,7 +23,7 @@ Winner winner_of(std::int64_t m, double median_us) {
 
 std::string lines_of(const std::vector<Winner>& winners) {
     std::string lines;
-    for (const Winner& winner : winners) lines += to_json_line(winner) + "\n";
+    for (const Winner& winner : winners) lines += records::to_json_line(winner) + "\n";
     return lines;
 }
 
@@ -72,7 +72,7 @@ TEST(Transfer, GoesOnAfterABadLineAndCountsIt) {
 
 TEST(Transfer, TakesAFileThatBeginsWithAMark) {
     Store store = memory_store();
-    std::istringstream lines("\xEF\xBB\xBF" + to_json_line(sample_winner()) + "\n");
+    std::istringstream lines("\xEF\xBB\xBF" + records::to_json_line(sample_winner()) + "\n");
     EXPECT_EQ(import_lines(store, lines, {}).added, 1);
 }
 

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/db/sample.h"
 #include "tests/support/memory_store.h"
 
@@ -37,7 +37,7 @@ TEST_P(AnyStore, GivesBackEveryFieldOfAWinner) {
     store.put(put);
     const std::vector<Winner> found = store.find(sample_problem(), sample_device());
     ASSERT_THAT(found, SizeIs(1));
-    EXPECT_EQ(to_json_line(found[0]), to_json_line(put));  // the line holds every field
+    EXPECT_EQ(records::to_json_line(found[0]), records::to_json_line(put));  // the line holds every field
     EXPECT_EQ(found[0].device.name, "NVIDIA H200");
     EXPECT_FALSE(found[0].shipped);
 }

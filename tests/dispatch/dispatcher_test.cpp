@@ -15,14 +15,14 @@
 #include <map>
 #include <set>
 
-#include "db/json_line.h"
-#include "db/schema.h"
-#include "db/store.h"
+#include "db/sqlite/schema.h"
+#include "db/store/store.h"
 #include "src/core/error.h"
-#include "src/core/read_file.h"
+#include "src/core/system/read_file.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/legality.h"
 #include "src/dispatch/stored/portfolio_choice.h"
+#include "src/records/json_line.h"
 #include "tests/db/killed_writer.h"
 #include "tests/runtime/sample.h"
 #include "tests/support/embedded_catalogue.h"
@@ -494,7 +494,7 @@ TEST_F(WinnersTest, ThatAreShippedComeAfterTheUsersOwn) {
     const TempFolder shipped;
     db::Winner winner = winner_of(catalogue_, problem(), device_);
     winner.shipped = true;
-    std::ofstream(shipped / "h200.jsonl") << db::to_json_line(winner) << "\n";
+    std::ofstream(shipped / "h200.jsonl") << records::to_json_line(winner) << "\n";
     options_.files.shipped = shipped / ".";
     EXPECT_EQ(first(problem()).origin, Origin::shipped);
     put(winner_of(catalogue_, problem(), device_));
@@ -519,7 +519,7 @@ TEST_F(WinnersTest, OfATruncatedDatabaseAreOneWarningAndNone) {
 TEST_F(WinnersTest, OfABrokenDatabaseStillHaveTheShippedOnes) {
     const TempFolder shipped;
     db::Winner winner = winner_of(catalogue_, problem(), device_);
-    std::ofstream(shipped / "h200.jsonl") << db::to_json_line(winner) << "\n";
+    std::ofstream(shipped / "h200.jsonl") << records::to_json_line(winner) << "\n";
     options_.files.shipped = shipped / ".";
     std::ofstream(options_.files.database) << "not a database, but long enough to be read as one";
     EXPECT_EQ(first(problem()).origin, Origin::shipped);

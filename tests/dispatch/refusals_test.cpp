@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
 #include "src/dispatch/offers.h"
 #include "tests/support/embedded_catalogue.h"
 

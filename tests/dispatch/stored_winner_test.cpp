@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "src/core/evidence_check.h"
+#include "src/records/evidence_check.h"
 #include "tests/support/embedded_catalogue.h"
 
 namespace autotune::stored_winner_test {

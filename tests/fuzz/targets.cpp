@@ -4,18 +4,18 @@
 #include <optional>
 #include <sstream>
 
-#include "db/json_line.h"
 #include "db/portfolio.h"
-#include "db/store.h"
-#include "db/transfer.h"
-#include "kernel_templates/catalogue.h"
+#include "db/store/store.h"
+#include "db/text/transfer.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "src/jit/render.h"
+#include "src/records/json_line.h"
 #include "tools/cli/input/shapes.h"
 #include "tuner/replay/recorded_space.h"
-#include "tuner/worker/wire.h"
+#include "tuner/worker/protocol/wire.h"
 
 namespace autotune::fuzz {
 namespace {
@@ -57,9 +57,10 @@ void sweep_file(std::string_view input) {
 // One winner as a line of JSON.
 void winner_line(std::string_view input) {
     expecting({ErrorCode::database}, [&] {
-        const db::Winner winner = db::from_json_line(input);
-        const std::string written = db::to_json_line(winner);
-        check(db::to_json_line(db::from_json_line(written)) == written, "a line that was taken changes when it is written again");
+        const db::Winner winner = records::from_json_line(input);
+        const std::string written = records::to_json_line(winner);
+        check(records::to_json_line(records::from_json_line(written)) == written,
+              "a line that was taken changes when it is written again");
     });
 }
 

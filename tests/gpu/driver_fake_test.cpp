@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"
 #include "tests/support/fake/in_fake_process.h"

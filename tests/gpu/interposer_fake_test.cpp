@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/nvrtc.h"
 #include "tests/support/fake/in_fake_process.h"
 #include "tests/support/interposer/interposer.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernel_templates/catalogue.h"
-#include "kernel_templates/common/harness.h"
+#include "kernel_templates/harness/harness.h"
+#include "src/catalogue/catalogue.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "src/jit/kernel.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "tests/support/gpu_gate.h"
 
 namespace autotune::test {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/spread_configs.h"
@@ -179,7 +179,7 @@ TEST_P(Conformance, AConstraintReadsOnlyParametersThatItNames) {
 
 TEST(ConstraintReasons, ARuleIsNoReason) {
     for (const char* rule :
-         {"ping-pong takes two math groups", "TMA stores rows of a multiple of 16 bytes", "a block has 2 to 16 warps",
+         {"ping-pong takes two consumer warpgroups", "TMA stores rows of a multiple of 16 bytes", "a block has 2 to 16 warps",
           "programmatic dependent launch exists from sm_90 on", "L2 hints are for operands that are read once",
           "a second kernel adds the parts of split-K alone", "split-K only where tiles alone leave SMs idle",
           "a split barrier needs two register buffers", "the operand with more lines is streamed"}) {
@@ -248,7 +248,7 @@ void expect_within_limits(const LaunchPlan& plan, const Subject& subject, const 
 }
 
 void expect_neighbours_within_limits(const Op& op, const Subject& subject, const Config& config) {
-    for (const Problem& neighbour : op.awkward_neighbours(subject.problem, config)) {
+    for (const Problem& neighbour : op.edge_case_problems(subject.problem, config)) {
         ASSERT_FALSE(subject.family->refuses(neighbour, subject.device)) << neighbour.key();
         expect_within_limits(subject.family->plan(neighbour, config, subject.device), {subject.family, neighbour, subject.device},
                              config);
@@ -294,7 +294,7 @@ TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
     };
     for (const Subject& subject : subjects_here()) {
         const Config config = family_.space(subject.problem, subject.device).default_config;
-        for (const Problem& neighbour : catalogue_.op_of(subject.problem).awkward_neighbours(subject.problem, config)) {
+        for (const Problem& neighbour : catalogue_.op_of(subject.problem).edge_case_problems(subject.problem, config)) {
             EXPECT_EQ(spelled(neighbour), spelled(subject.problem)) << neighbour.key();
         }
     }

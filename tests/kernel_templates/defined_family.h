@@ -1,6 +1,6 @@
 #pragma once
 
-#include "src/core/family_definition.h"
+#include "src/core/family/family_definition.h"
 
 namespace autotune::test {
 

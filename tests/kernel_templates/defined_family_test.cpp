@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
 #include "src/jit/render.h"
 #include "tests/support/refusal.h"

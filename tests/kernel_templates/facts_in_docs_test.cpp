@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "tests/support/embedded_catalogue.h"
 
 namespace autotune::facts_in_docs_test {

@@ -1,4 +1,4 @@
-#include "kernel_templates/former_templates.h"
+#include "src/catalogue/former_templates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,8 +25,7 @@ TEST(FormerTemplates, AreOfTodaysCode) {
         const Family* const family = catalogue().find_family(each.family);
         ASSERT_NE(family, nullptr) << each.family;
         EXPECT_EQ(each.same_code, catalogue().template_identity(*family))
-            << "the code of " << each.family
-            << " has changed: delete its lines in kernel_templates/former_templates.cpp, or write "
+            << "the code of " << each.family << " has changed: delete its lines in src/catalogue/former_templates.cpp, or write "
             << "the new identity there if the machine code is shown to be the same";
         EXPECT_NE(each.former, each.same_code);
         EXPECT_TRUE(former.insert(each.former).second) << each.former;

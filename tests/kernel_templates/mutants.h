@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 
 namespace autotune::test {
 
@@ -34,7 +34,7 @@ const std::vector<Mutant>& mutants();
 // Whether its family is one that tests/support/host_cuda can run: mutants_host_test has all of these rejected.
 bool runs_on_host(const Mutant& mutant);
 // Kernels that do not wait for the one in front of them: right alone, wrong in a chain (tests/conformance/overlap_gpu_test.cpp).
-// Two waits have no mutant, since no result of these chains can show it: those of the math groups of gemm/wgmma and
+// Two waits have no mutant, since no result of these chains can show it: those of the consumer warpgroups of gemm/wgmma and
 // gemm/wgmma_nonpersistent. Without beta they touch memory only after tiles have come that were asked for behind the producer's
 // wait; what beta multiplies gemm/wgmma asks for at once behind its own wait, but in a chain of two buffers it was written two
 // launches before.

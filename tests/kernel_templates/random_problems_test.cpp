@@ -12,7 +12,7 @@
 
 #include "kernel_templates/structured_family.h"
 #include "src/core/error.h"
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/refusals.h"
 #include "tests/support/embedded_catalogue.h"

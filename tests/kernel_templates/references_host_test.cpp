@@ -1,5 +1,5 @@
-// The judges that a device runs (<op>/reference.cuh) say the same as the judges on the host: right answers and how far a kernel
-// may be from them, in every test of the op.
+// The judges that a device runs (<op>/op/reference.cuh) say the same as the judges on the host: right answers and how far a
+// kernel may be from them, in every test of the op.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/host_cuda/candidate.h"
-#include "tests/support/host_cuda/launch_memory.h"
+#include "tests/support/host_cuda/machine/launch_memory.h"
 
 namespace autotune::test {
 namespace {

@@ -101,7 +101,7 @@ TEST_P(Sweep, EveryConfigPassesTheTestsOfItsOp) {
         host_cuda::HostCandidate candidate(catalogue, family, problem, config);
         std::vector<Problem> problems = {problem};
         if (left == 1) {
-            const std::vector<Problem> more = catalogue.op_of(problem).awkward_neighbours(problem, config);
+            const std::vector<Problem> more = catalogue.op_of(problem).edge_case_problems(problem, config);
             problems.insert(problems.end(), more.begin(), more.end());
         }
         for (const Problem& each : problems)

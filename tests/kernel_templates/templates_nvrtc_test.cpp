@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "kernel_templates/code_of.h"
+#include "src/catalogue/code_of.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
 #include "tests/support/cubin_sections.h"

@@ -14,7 +14,6 @@ import tempfile
 from in_venv import BACKEND, ROOT, run, skip, tools_python
 
 BUILT_FROM = ("cmake", "db", "examples/shapes", "include", "kernel_templates", "python", "src", "tools", "tuner", "CMakeLists.txt", "LICENSE")
-LEFT_OUT = ("tools/scripts/rivals/",)
 MADE = {"PKG-INFO"}
 
 
@@ -31,7 +30,7 @@ def files_of(archive):
 
 
 def main():
-    wanted = {name for name in tracked(*BUILT_FROM) if not name.startswith(LEFT_OUT)}
+    wanted = tracked(*BUILT_FROM)
     python = tools_python(pathlib.Path(sys.argv[1]).resolve() / "python-tools", BACKEND)
     with tempfile.TemporaryDirectory(prefix="autotune-sdist-") as folder:
         run(python, "-c", f"from scikit_build_core.build import build_sdist; build_sdist({folder!r})", cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <random>
 
-#include "src/core/dtype.h"
+#include "src/core/problem/dtype.h"
 #include "src/gpu/blas.h"
 #include "src/rivals/rival.h"
 #include "tests/support/gpu_gate.h"

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "kernel_templates/catalogue.h"
 #include "kernel_templates/gemm/rivals/blas_product.h"
+#include "src/catalogue/catalogue.h"
 #include "tests/support/embedded_catalogue.h"
 
 namespace autotune::test {

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/rivals/rival.h"
 #include "tests/support/embedded_catalogue.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/runtime/fake_session.h"
 
 namespace autotune::runtime::misses_fake_test {

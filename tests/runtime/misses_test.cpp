@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/runtime/sample.h"
 #include "tests/support/embedded_catalogue.h"
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "src/core/error.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/runtime/memory/workspaces.h"
 #include "tests/runtime/fake_session.h"
 
@@ -349,7 +349,8 @@ TEST(Workspace, IsEachGraphsOwn) {
 TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     Sandbox sandbox;
     const std::string pin =
-        "gemm/wgmma split_k=2 reduce_kernel=0 block_m=64 block_n=64 block_k=64 math_groups=1 pingpong=0 cluster_m=1 cluster_n=1 "
+        "gemm/wgmma split_k=2 reduce_kernel=0 block_m=64 block_n=64 block_k=64 consumer_warpgroups=1 pingpong=0 cluster_m=1 "
+        "cluster_n=1 "
         "cluster_k=1 raster=0 group=1 stages=12 prefetch_steps=0 prefetch_all=0";
     if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", pin}}})) {
         EXPECT_EQ(sandbox.count_calls("BUG"), 0);

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
-#include "src/core/device.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
 
 namespace autotune::runtime::test {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
-#include "src/gpu/driver.h"
-#include "tests/runtime/gemm_data.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
+#include "src/gpu/driver/driver.h"
+#include "tests/runtime/ops/gemm_data.h"
 #include "tests/runtime/sample.h"
 
 namespace autotune::runtime::test {

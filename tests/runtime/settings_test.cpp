@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"
 #include "tests/runtime/sample.h"

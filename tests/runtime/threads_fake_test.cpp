@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/runtime/fake_session.h"
 #include "tests/support/sanitizer.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 
 namespace autotune::test {
 

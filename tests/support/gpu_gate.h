@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::test {
 

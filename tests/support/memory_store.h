@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "db/matching.h"
-#include "db/trials.h"
-#include "db/validate.h"
+#include "db/store/matching.h"
+#include "db/store/trials.h"
 #include "db/winner_store.h"
-#include "src/core/device_key.h"
+#include "src/core/problem/device_key.h"
+#include "src/records/validate.h"
 
 namespace autotune::test {
 
@@ -29,7 +29,7 @@ class MemoryStore final : public db::WinnerStore {
     std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const override {
         std::vector<Winner> found;
         for (const Winner& winner : winners_)
-            if (is_of(winner, problem, device) && winner.extents != problem.extents) found.push_back(db::brief(winner));
+            if (is_of(winner, problem, device) && winner.extents != problem.extents) found.push_back(records::brief(winner));
         std::stable_sort(found.begin(), found.end(), [&](const Winner& a, const Winner& b) {
             return db::log_distance(a.extents, problem.extents) < db::log_distance(b.extents, problem.extents);
         });
@@ -42,7 +42,7 @@ class MemoryStore final : public db::WinnerStore {
         std::vector<Winner> found;
         for (const Winner& winner : winners_)
             if (winner.class_key == problem.class_key() && have_same_chip(winner.device, device))
-                found.push_back(db::brief(winner));
+                found.push_back(records::brief(winner));
         std::stable_sort(found.begin(), found.end(), [&](const Winner& a, const Winner& b) {
             return db::log_distance(a.extents, problem.extents) < db::log_distance(b.extents, problem.extents);
         });
@@ -54,8 +54,8 @@ class MemoryStore final : public db::WinnerStore {
     void put_all(std::span<const Winner> winners) override {
         std::vector<Winner> rows;
         for (const Winner& winner : winners) {
-            rows.push_back(db::tidied(winner));
-            if (const auto why = db::why_invalid(rows.back())) throw refused(*why);
+            rows.push_back(records::tidied(winner));
+            if (const auto why = records::why_invalid(rows.back())) throw refused(*why);
         }
         for (Winner& row : rows) {
             std::erase_if(winners_, [&](const Winner& ours) { return has_key_of(ours, row); });
@@ -73,7 +73,7 @@ class MemoryStore final : public db::WinnerStore {
     std::vector<Winner> list(const db::Filter& filter) const override {
         std::vector<Winner> rows;
         for (const Winner& winner : winners_)
-            if (rows.size() < filter.limit && db::matches(winner, filter)) rows.push_back(db::brief(winner));
+            if (rows.size() < filter.limit && db::matches(winner, filter)) rows.push_back(records::brief(winner));
         return rows;
     }
     void scan(const db::Filter& filter, const std::function<bool(const Winner&)>& use) const override {
@@ -109,13 +109,13 @@ class MemoryStore final : public db::WinnerStore {
     }
 
     void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) override {
-        if (const auto why = db::why_invalid(db::subject_of(problem, device), trial)) throw refused(*why);
+        if (const auto why = db::why_invalid(db::problem_key_of(problem, device), trial)) throw refused(*why);
         std::erase_if(trials_, [&](const Tried& each) {
             return is_same(each, problem, device) && each.trial.nvrtc == trial.nvrtc &&
                    each.trial.template_identity == trial.template_identity && each.trial.trial.candidate == trial.trial.candidate;
         });
         trials_.push_back({problem, device, trial});
-        trials_.back().trial.trial.detail = db::cleaned(trial.trial.detail, db::kMaxDetail);
+        trials_.back().trial.trial.detail = records::cleaned(trial.trial.detail, records::kMaxDetail);
     }
     bool flush() override { return true; }
     std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const override {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "src/core/space_walk.h"
+#include "src/core/space/space_walk.h"
 
 namespace autotune::test {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "src/core/schema.h"
+#include "src/core/op/schema.h"
 
 namespace autotune::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "src/core/error.h"
 #include "tools/cli/cli.h"
 

@@ -4,14 +4,14 @@
 #include <exception>
 #include <new>
 
-#include "kernel_templates/op_names.h"
+#include "src/catalogue/op_names.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/help/completion.h"
 #include "tools/cli/help/help.h"
 #include "tools/cli/input/parser.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/printable_stream.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/terminal/printable_stream.h"
 
 namespace autotune::cli {
 namespace {
@@ -93,7 +93,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
                      .err_columns = streams_.err_columns},
                     environment_, services_, program_, arguments);
     session.log_to(log_.get());
-    if (program_.saves_on_stop != nullptr) program_.saves_on_stop->store(command.saves_on_stop);
+    if (program_.saves_on_interrupt != nullptr) program_.saves_on_interrupt->store(command.saves_on_interrupt);
     try {
         const ExitCode code = command.run(session, arguments);
         session.close();

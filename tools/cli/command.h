@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/op.h"
+#include "src/core/op/op.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/input/arguments.h"
 
@@ -21,10 +21,10 @@ struct Command {
     std::vector<Flag> flags;
     bool takes_op_options = false;  // the options of every op are flags too
     std::string words;              // form of what stands without a flag: "FILE..."; empty: nothing may
-    std::size_t fewest_words = 0;
+    std::size_t min_positional = 0;
     std::function<ExitCode(Session&, const Arguments&)> run;
     // The first signal lets it save what it has. Others have nothing to save: a signal ends them at once, whatever they wait for.
-    bool saves_on_stop = false;
+    bool saves_on_interrupt = false;
 };
 
 // Every command, in the order of the help.

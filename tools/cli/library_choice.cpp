@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "tools/cli/output/text_format.h"
+#include "tools/cli/output/text/text_format.h"
 
 namespace autotune::cli {
 namespace {

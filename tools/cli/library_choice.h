@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/dispatch/dispatcher.h"
-#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/data/json_format.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "src/core/error.h"
-#include "src/core/file_descriptor.h"
-#include "tools/cli/output/messages.h"
+#include "src/core/system/file_descriptor.h"
+#include "tools/cli/output/terminal/messages.h"
 
 namespace autotune::cli {
 namespace {

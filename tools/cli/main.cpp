@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "tools/cli/cli.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/output_stream.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/terminal/output_stream.h"
 #include "tuner/session/tune.h"
 #include "tuner/worker/build_id.h"
 
 namespace {
 
 std::atomic<bool> stop_requested{false};
-std::atomic<bool> saves_on_stop{false};
+std::atomic<bool> saves_on_interrupt{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch what needs no lock");
 
 // The first signal asks a command that has something to save; it keeps what it has and returns. The second signal ends the
@@ -29,7 +29,7 @@ void on_stop_signal(int signal) {
     struct sigaction fallback = {};
     fallback.sa_handler = SIG_DFL;
     sigaction(signal, &fallback, nullptr);
-    if (saves_on_stop.load()) {
+    if (saves_on_interrupt.load()) {
         stop_requested.store(true);
     } else {
         raise(signal);  // blocked until this handler returns
@@ -128,7 +128,7 @@ int run_program(const std::vector<std::string>& words) {
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),
                             .stop = &stop_requested,
-                            .saves_on_stop = &saves_on_stop});
+                            .saves_on_interrupt = &saves_on_interrupt});
     return static_cast<int>(cli.run(words));
 }
 

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <functional>
 
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 #include "src/jit/cubin_cache.h"
 
 namespace autotune::cli {

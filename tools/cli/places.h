@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 #include "tools/cli/environment.h"
 
 namespace autotune::cli {

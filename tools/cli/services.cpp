@@ -5,7 +5,7 @@
 #include <fstream>
 #include <utility>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvml.h"
 #include "src/gpu/nvrtc.h"

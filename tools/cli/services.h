@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
 #include "tools/cli/environment.h"
 #include "tuner/replay/simulate.h"
 #include "tuner/session/tune.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "kernel_templates/former_templates.h"
+#include "src/catalogue/former_templates.h"
 #include "src/core/error.h"
-#include "tools/cli/output/messages.h"
+#include "tools/cli/output/terminal/messages.h"
 
 namespace autotune::cli {
 namespace {

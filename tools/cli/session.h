@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "db/winner_store.h"
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "tools/cli/command.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/input/arguments.h"
 #include "tools/cli/log.h"
-#include "tools/cli/output/json_document.h"
-#include "tools/cli/output/wrap.h"
+#include "tools/cli/output/data/json_document.h"
+#include "tools/cli/output/terminal/wrap.h"
 #include "tools/cli/places.h"
 #include "tools/cli/services.h"
 #include "tuner/session/tune.h"
@@ -43,7 +43,7 @@ struct Program {
     std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
     // Whether a signal sets `stop` for the command to save what it has, or ends the process at once.
-    std::atomic<bool>* saves_on_stop = nullptr;
+    std::atomic<bool>* saves_on_interrupt = nullptr;
 };
 
 // One run of one command: what it was given and what commands share. Throws Error with a sentence for the user; the

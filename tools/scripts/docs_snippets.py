@@ -54,7 +54,7 @@ class Python:
 
     def __init__(self):
         # Each op is a function of the package that its build writes.
-        self.ops = {path.parent.name for path in (ROOT / "kernel_templates").glob("*/op.cpp")}
+        self.ops = {path.parent.parent.name for path in (ROOT / "kernel_templates").glob("*/op/op.cpp")}
         self.modules = {"autotune": names_of(".") | self.ops, "at": names_of("torch")}
         self.members, self.keywords = set(), {}
         for path in PACKAGE.rglob("*.py"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the identities of today's templates into the portfolios of a file, for a file that names none or after winners of the same
-templates were carried over (tools/scripts/carry_winners.py). Kernels of a portfolio whose template's identity is another are not used.
+"""Writes the identities of today's templates into the portfolios of a file, for a file that names none or after a change of the
+templates that leaves their machine code alone. Kernels of a portfolio whose template's identity is another are not used.
 
     tools/scripts/portfolio_templates.py AUTOTUNE FILE.jsonl
 

@@ -8,11 +8,11 @@
 #include <sstream>
 #include <utility>
 
-#include "db/bad_record.h"
 #include "src/core/error.h"
-#include "src/core/processors.h"
-#include "src/core/write_file.h"
-#include "tuner/worker/wire.h"
+#include "src/core/system/processors.h"
+#include "src/core/system/write_file.h"
+#include "src/records/bad_record.h"
+#include "tuner/worker/protocol/wire.h"
 #include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {
@@ -91,7 +91,7 @@ void CompilePool::submit(Job job, Callback done) {
     const std::string identity = job.rendered.identity;
     if (auto known = jobs_.find(identity); known != jobs_.end()) {
         known->second.waiters.push_back({job.owner, std::move(done)});
-        if (job.urgency < known->second.job.urgency) hurry(identity, job.urgency);
+        if (job.urgency < known->second.job.urgency) raise_priority(identity, job.urgency);
         return;
     }
     if (auto found = cache_.find(identity)) {
@@ -103,19 +103,19 @@ void CompilePool::submit(Job job, Callback done) {
     const int urgency = job.urgency;
     const int owner = job.owner;
     jobs_[identity] = {std::move(job), {{owner, std::move(done)}}};
-    line_up(identity, urgency);
+    enqueue(identity, urgency);
     dispatch();
 }
 
-void CompilePool::line_up(const std::string& identity, int urgency) {
+void CompilePool::enqueue(const std::string& identity, int urgency) {
     const auto place = std::find_if(waiting_.begin(), waiting_.end(),
                                     [&](const std::string& other) { return jobs_.at(other).job.urgency > urgency; });
     waiting_.insert(place, identity);
 }
 
-void CompilePool::hurry(const std::string& identity, int urgency) {
+void CompilePool::raise_priority(const std::string& identity, int urgency) {
     jobs_.at(identity).job.urgency = urgency;
-    if (std::erase(waiting_, identity) > 0) line_up(identity, urgency);
+    if (std::erase(waiting_, identity) > 0) enqueue(identity, urgency);
 }
 
 void CompilePool::cancel(int owner) {
@@ -142,17 +142,18 @@ void CompilePool::serve() {
         Slot& slot = *slots_[i];
         slot.process->flush();
         if (!take_messages(slot)) {
-            bury(slot, "the compiler process sent a message that makes no sense");
+            discard_worker(slot, "the compiler process sent a message that makes no sense");
         } else if (slot.process->closed()) {
-            bury(slot, "the compiler process " + slot.process->how_it_ended());
+            discard_worker(slot, "the compiler process " + slot.process->how_it_ended());
         } else if (!paused_ && !slot.identity.empty() && has_used_its_time(slot)) {
-            bury(slot, "compiling took more than " + seconds_text(options_.workers.compile_cpu_s) + " of processor time",
-                 End::too_long);
+            discard_worker(slot,
+                           "compiling took more than " + seconds_text(options_.workers.compile_cpu_s) + " of processor time",
+                           End::too_long);
         } else if (!paused_ && !slot.identity.empty() && Clock::now() > slot.deadline) {
-            bury(slot,
-                 "compiling did not end in " + seconds_text(options_.workers.compile_guard_s) +
-                     ", and used less than its processor time: the machine is at a standstill",
-                 End::at_a_standstill);
+            discard_worker(slot,
+                           "compiling did not end in " + seconds_text(options_.workers.compile_guard_s) +
+                               ", and used less than its processor time: the machine is at a standstill",
+                           End::at_a_standstill);
         }
         if (slots_.size() < before) --i;  // it could not be replaced
     }
@@ -171,7 +172,7 @@ bool CompilePool::take_messages(Slot& slot) {
         for (const Message& message : slot.process->receive()) handle(slot, message);
     } catch (const Json::exception&) {
         return false;
-    } catch (const db::BadRecord&) {
+    } catch (const records::BadRecord&) {
         return false;
     }
     return true;
@@ -324,7 +325,7 @@ void CompilePool::keep_in_cache(const jit::Compiled& compiled) {
 }
 
 // Ends the worker, starts another one in its place and says what became of its job. Where no other can be started, the slot goes.
-void CompilePool::bury(Slot& slot, const std::string& reason, End end) {
+void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end) {
     log_to(options_.workers.log, LogLevel::warn, source_of(slot), [&] { return reason; });
     const bool by_others = slot.process->was_ended_by_others();
     slot.process->kill();
@@ -355,7 +356,7 @@ void CompilePool::give_up(const std::string& identity, const std::string& reason
     const auto pending = jobs_.find(identity);
     if (pending == jobs_.end()) return;
     if (end == End::died && ++pending->second.deaths < 2) {
-        line_up(identity, pending->second.job.urgency);
+        enqueue(identity, pending->second.job.urgency);
         return;
     }
     CompileOutcome outcome;

@@ -97,13 +97,13 @@ class CompilePool {
     void warn(const std::string& text);
     void keep_in_cache(const jit::Compiled& compiled);
     void dispatch();
-    void line_up(const std::string& identity, int urgency);
-    void hurry(const std::string& identity, int urgency);
+    void enqueue(const std::string& identity, int urgency);
+    void raise_priority(const std::string& identity, int urgency);
     bool take_messages(Slot& slot);
     void give(Slot& slot, const std::string& identity);
     void handle(Slot& slot, const Message& message);
     void end_job(Slot& slot, CompileOutcome outcome);
-    void bury(Slot& slot, const std::string& reason, End end = End::died);
+    void discard_worker(Slot& slot, const std::string& reason, End end = End::died);
     void give_up(const std::string& identity, const std::string& reason, End end, bool by_others);
     static std::string source_of(const Slot& slot);
     void finish(const std::string& identity, const CompileOutcome& outcome);

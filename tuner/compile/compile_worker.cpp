@@ -6,8 +6,8 @@
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tuner/worker/build_id.h"
-#include "tuner/worker/wire.h"
-#include "tuner/worker/worker_channel.h"
+#include "tuner/worker/protocol/wire.h"
+#include "tuner/worker/protocol/worker_channel.h"
 #include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {

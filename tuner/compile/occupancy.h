@@ -1,8 +1,8 @@
 #pragma once
 
-#include "src/core/device.h"
-#include "src/core/launch_plan.h"
-#include "src/core/trial.h"
+#include "src/core/family/launch_plan.h"
+#include "src/core/problem/device.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune::tuner {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "tuner/measure/racing.h"
 
 namespace autotune::tuner {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/common/harness.h"
+#include "kernel_templates/harness/harness.h"
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 
 namespace autotune::tuner {
 namespace {

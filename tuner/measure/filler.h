@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "tuner/fixture/predecessor.h"
 #include "tuner/fixture/problem_fixture.h"
 

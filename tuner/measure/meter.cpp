@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "src/core/clock.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
+#include "src/core/system/clock.h"
 
 namespace autotune::tuner {
 namespace {

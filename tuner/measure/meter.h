@@ -29,7 +29,7 @@ class Meter {
     // What single launches add to the stream, in microseconds, never less than 0.01: at least `samples`, which cover `time_us`
     // of the GPU's time together.
     std::vector<double> sample(ProblemFixture& fixture, Runnable& runnable, const Wanted& wanted);
-    // Keeps the GPU busy with it for so long.
+    // Runs the kernel back to back for `seconds`.
     void warm(ProblemFixture& fixture, Runnable& runnable, double seconds);
 
     // A stretch without a pause, after fillers.

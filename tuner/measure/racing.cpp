@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 
 namespace autotune::tuner {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 
 // Who is measured how long, and who won: decisions alone. Callers take the samples, on a GPU or from a generator of noise.
 namespace autotune::tuner {

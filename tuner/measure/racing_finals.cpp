@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "src/core/error.h"
-#include "src/core/random.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/random.h"
+#include "src/core/statistics/statistics.h"
 #include "tuner/measure/racing.h"
 
 namespace autotune::tuner {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/core/config.h"
-#include "src/core/search_space.h"
+#include "src/core/space/config.h"
+#include "src/core/space/search_space.h"
 #include "tuner/search/search.h"
 
 namespace autotune::tuner {

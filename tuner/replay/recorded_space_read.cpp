@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/core/error.h"
-#include "src/core/read_file.h"
+#include "src/core/system/read_file.h"
 #include "tuner/replay/recorded_space.h"
 #include "tuner/replay/recorded_space_table.h"
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "tuner/search/search.h"
 #include "tuner/search/search_domain.h"
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "db/winner_store.h"
-#include "kernel_templates/catalogue.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
-#include "src/core/measuring_method.h"
-#include "src/core/problem.h"
-#include "src/core/trial.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
+#include "src/core/space/config.h"
+#include "src/core/statistics/trial.h"
+#include "src/records/measuring_method.h"
 #include "tuner/fixture/predecessor.h"
 #include "tuner/measure/racing.h"
 #include "tuner/replay/recorded_space.h"
@@ -96,7 +96,7 @@ struct TunePhases {
     double second_rung_s = 0;
     double warm_s = 0;  // opening finalists and load before the rounds
     double rounds_s = 0;
-    double neighbours_s = 0;  // the winner on awkward neighbours
+    double neighbours_s = 0;  // the winner on edge-case problems
     double total_s = 0;
 };
 
@@ -189,9 +189,9 @@ struct BenchResult {
 class BenchRun {
   public:
     virtual ~BenchRun() = default;
-    // Verifies and times rows: naive to best (families by Family::ladder_rung, configs in their order), then the winner, then
-    // rivals; without `named` the winner or the choice's config is row 0. Named configs and the defaults of several families are
-    // first surveyed, each alone with a few launches; those near the fastest, the winner and the rivals are then timed in
+    // Verifies and times rows: naive to best (families by Family::complexity_order, configs in their order), then the winner,
+    // then rivals; without `named` the winner or the choice's config is row 0. Named configs and the defaults of several families
+    // are first surveyed, each alone with a few launches; those near the fastest, the winner and the rivals are then timed in
     // interleaved rounds of random order.
     //
     // With best_of_family, the first problem of a class surveys every named config and later ones each family's best three of
@@ -209,7 +209,7 @@ struct Verified {
     Trial trial;          // status and errors
     std::string failure;  // why the candidate could not be tried at all; empty: it was
 };
-// Checks each candidate on its problem and on awkward neighbours, one after the other on one GPU worker, while the next ones
+// Checks each candidate on its problem and on edge-case problems, one after the other on one GPU worker, while the next ones
 // compile. `done` hears of each as it is done, with its index. Throws Error for what concerns them all: a card that is ill, no
 // compiler, an interrupt.
 void verify(const std::vector<ToVerify>& items, TuneServices& services,

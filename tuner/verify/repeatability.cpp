@@ -36,7 +36,7 @@ std::vector<std::uint64_t> answers_of_runs(Harness& harness, ProblemFixture& fix
 
 }  // namespace
 
-std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runnable& runnable, const EnduranceOptions& options) {
+std::string check_same_bits(Harness& harness, ProblemFixture& fixture, Runnable& runnable, const RepeatabilityOptions& options) {
     using Clock = std::chrono::steady_clock;
     const auto begun = Clock::now();
     const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
@@ -54,9 +54,9 @@ std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runna
     return "";
 }
 
-std::string check_endurance(Harness& harness, ProblemFixture& fixture, Runnable& runnable) {
+std::string check_repeatability(Harness& harness, ProblemFixture& fixture, Runnable& runnable) {
     constexpr int kJudgedRuns = 4;
-    const std::string other_bits = check_repeatability(harness, fixture, runnable);
+    const std::string other_bits = check_same_bits(harness, fixture, runnable);
     if (other_bits.empty() || runnable.deterministic) return other_bits;
     const bool has_answers = !fixture.tests().front().answers.empty();
     for (int run = 0; run < kJudgedRuns && has_answers; ++run) {

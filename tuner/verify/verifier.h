@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/trial.h"
+#include "src/core/statistics/trial.h"
 #include "tuner/fixture/problem_fixture.h"
 
 namespace autotune::tuner {

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 
 namespace autotune::tuner {
 namespace {

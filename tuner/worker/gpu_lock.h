@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/file_descriptor.h"
+#include "src/core/system/file_descriptor.h"
 #include "tuner/worker/worker_process.h"
 
 namespace autotune::tuner {

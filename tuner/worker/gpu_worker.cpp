@@ -6,21 +6,21 @@
 #include <map>
 #include <sstream>
 
-#include "db/record_writer.h"
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
-#include "src/core/measuring_method.h"
-#include "src/core/statistics.h"
-#include "src/gpu/driver.h"
+#include "src/core/statistics/statistics.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/nvml.h"
+#include "src/records/measuring_method.h"
+#include "src/records/record_writer.h"
 #include "tuner/measure/energy_meter.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/rival_runner.h"
 #include "tuner/verify/repeatability.h"
 #include "tuner/verify/verifier.h"
 #include "tuner/worker/build_id.h"
-#include "tuner/worker/wire.h"
-#include "tuner/worker/worker_channel.h"
+#include "tuner/worker/protocol/wire.h"
+#include "tuner/worker/protocol/worker_channel.h"
 #include "tuner/worker/worker_log.h"
 #include "tuner/worker/worker_process.h"
 
@@ -253,7 +253,7 @@ Json GpuWorker::check_repeatability(const Json& request) {
     const int slot = request.at("slot").get<int>();
     stage("verify", slot);
     OpenProblem& entry = problem_of(request);
-    const std::string wrong = check_endurance(*harness_, *entry.fixture, slot_of(entry, slot));
+    const std::string wrong = tuner::check_repeatability(*harness_, *entry.fixture, slot_of(entry, slot));
     // Who is wrong now and then may have written elsewhere then.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }
@@ -275,7 +275,7 @@ Json GpuWorker::round(const Json& request) {
         Meter::Wanted turn = wanted_of(request);
         turn.while_busy = [&] { seen = conditions(); };
         times.push_back(stats::median(meter_->sample(*entry.fixture, slot_of(entry, slot), turn)));
-        readings.push_back(db::json_of(seen, kInMessages));
+        readings.push_back(records::json_of(seen, kInMessages));
     }
     return {{"times_us", times}, {"conditions", readings}};
 }
@@ -298,7 +298,7 @@ Json GpuWorker::block(const Json& request) {
     return {{"launches", block.launches},
             {"launch_us", block.launch_us},
             {"joules_per_launch", joules ? Json(*joules) : Json(nullptr)},
-            {"conditions", db::json_of(seen, kInMessages)}};
+            {"conditions", records::json_of(seen, kInMessages)}};
 }
 
 Json GpuWorker::warm(const Json& request) {

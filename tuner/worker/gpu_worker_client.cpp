@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
-#include "tuner/worker/wire.h"
+#include "tuner/worker/protocol/wire.h"
 #include "tuner/worker/worker_log.h"
 
 namespace autotune::tuner {

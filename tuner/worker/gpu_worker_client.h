@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/core/family_definition.h"
-#include "src/core/trial.h"
+#include "src/core/family/family_definition.h"
+#include "src/core/statistics/trial.h"
 #include "tuner/worker/worker_process.h"
 #include "tuner/worker/worker_settings.h"
 

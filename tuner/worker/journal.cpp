@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "src/core/read_file.h"
+#include "src/core/system/read_file.h"
 #include "tuner/worker/gpu_lock.h"
-#include "tuner/worker/wire.h"
+#include "tuner/worker/protocol/wire.h"
 
 namespace autotune::tuner {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/file_descriptor.h"
-#include "src/core/problem.h"
-#include "src/core/trial.h"
+#include "src/core/problem/problem.h"
+#include "src/core/statistics/trial.h"
+#include "src/core/system/file_descriptor.h"
 #include "tuner/worker/worker_process.h"
 
 namespace autotune::tuner {

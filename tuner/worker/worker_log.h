@@ -4,8 +4,8 @@
 #include <string>
 
 #include "src/core/log.h"
-#include "tuner/worker/protocol.h"
-#include "tuner/worker/worker_channel.h"
+#include "tuner/worker/protocol/protocol.h"
+#include "tuner/worker/protocol/worker_channel.h"
 
 namespace autotune::tuner {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/clock.h"
-#include "src/core/file_descriptor.h"
-#include "tuner/worker/protocol.h"
+#include "src/core/system/clock.h"
+#include "src/core/system/file_descriptor.h"
+#include "tuner/worker/protocol/protocol.h"
 
 namespace autotune::tuner {
 

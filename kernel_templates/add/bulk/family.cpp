@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernel_templates/add/add_problem.h"
+#include "kernel_templates/add/op/add_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -98,7 +98,7 @@ class AddBulk final : public StructuredFamily {
     std::string_view about() const override {
         return "bulk copies through shared memory, tiles asked for ahead; aligned operands";
     }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -4,7 +4,7 @@
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
-#include "add/sum.cuh"
+#include "add/device/sum.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernel_templates/add/add_problem.h"
+#include "kernel_templates/add/op/add_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"

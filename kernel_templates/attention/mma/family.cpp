@@ -1,9 +1,9 @@
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 #include <algorithm>
 
-#include "kernel_templates/attention/attention_problem.h"
 #include "kernel_templates/attention/mma/geometry.h"
+#include "kernel_templates/attention/op/attention_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -110,7 +110,7 @@ class AttentionMma final : public StructuredFamily {
     std::string_view about() const override {
         return "tiles of queries and keys on mma.sync, cp.async and ldmatrix: FlashAttention-2's structure";
     }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

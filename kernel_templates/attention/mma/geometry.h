@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/attention/op/attention_problem.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What attention/mma's rules, cost model and launch plan share: the sizes that follow from a problem and a config. The same
 // formulas stand in kernel.cuh.

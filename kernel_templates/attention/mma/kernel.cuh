@@ -4,7 +4,7 @@
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
-#include "attention/call.cuh"
+#include "attention/device/call.cuh"
 #include "common/ptx.cuh"
 using Element = ${element_type};
 #define ATTENTION_TF32 ${tf32}  // operands are f32, multiplied as tf32
@@ -27,7 +27,7 @@ constexpr bool lazy_rescale = ${lazy_rescale};  // sums keep an old peak until i
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/attention_order.cuh"
+#include "attention/device/attention_order.cuh"
 
 namespace {
 
@@ -40,9 +40,9 @@ static_assert(block_q % (16 * warps) == 0 && block_k % 16 == 0, "whole mma tiles
 }  // namespace
 
 #if ATTENTION_TF32
-#include "attention/mma_tf32.cuh"
+#include "attention/device/mma_tf32.cuh"
 #else
-#include "attention/mma_half.cuh"
+#include "attention/device/mma_half.cuh"
 #endif
 
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/attention/op/attention_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -52,7 +52,7 @@ class AttentionNaive final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/naive"; }
     std::string_view about() const override { return "three kernels: all scores to memory, their softmax, the weighted values"; }
-    int ladder_rung() const override { return -10; }
+    int complexity_order() const override { return -10; }
     std::optional<std::string> refuses(const Problem& problem, const Device&) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

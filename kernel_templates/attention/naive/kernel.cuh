@@ -3,7 +3,7 @@
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
-#include "attention/call.cuh"
+#include "attention/device/call.cuh"
 using Element = ${element_type};
 constexpr bool tf32 = ${tf32};  // f32 is more exact
 constexpr int d = ${d};

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "kernel_templates/attention/attention_problem.h"
-#include "kernel_templates/attention/simt_rules.h"
+#include "kernel_templates/attention/op/attention_problem.h"
+#include "kernel_templates/attention/shared/simt_rules.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -128,7 +128,7 @@ class AttentionSimt final : public StructuredFamily {
     std::string_view about() const override {
         return "tiles of queries and keys in f32 on the ordinary cores: strict products and sums";
     }
-    int ladder_rung() const override { return 0; }
+    int complexity_order() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts_with_packing(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -6,7 +6,7 @@
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
-#include "attention/call.cuh"
+#include "attention/device/call.cuh"
 #include "common/ptx.cuh"
 using Element = ${element_type};
 constexpr bool tf32 = ${tf32};  // f32 is more exact
@@ -30,8 +30,8 @@ constexpr bool rows_inside = ${rows_inside};  // the inner loop of an outer prod
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/attention_order.cuh"
-#include "attention/simt_parts.cuh"
+#include "attention/device/attention_order.cuh"
+#include "attention/device/simt_parts.cuh"
 
 namespace {
 

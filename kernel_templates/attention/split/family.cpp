@@ -1,9 +1,9 @@
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernel_templates/attention/attention_problem.h"
+#include "kernel_templates/attention/op/attention_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -127,7 +127,7 @@ class AttentionSplit final : public StructuredFamily {
     std::string_view about() const override {
         return "few queries: keys are split among blocks and warps, and stream through registers";
     }
-    int ladder_rung() const override { return 15; }
+    int complexity_order() const override { return 15; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -5,7 +5,7 @@
 // by a second kernel, or by the blocks of a cluster from each other's shared memory.
 //
 // The rows of a warp are 16 pairs of a query and a head that shares the keys; row r is query r / group of head r % group.
-#include "attention/call.cuh"
+#include "attention/device/call.cuh"
 #include "common/cluster.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"

@@ -18,14 +18,14 @@ namespace {
 constexpr double kMacsPerClock = 2048;  // of one SM's tensor cores
 constexpr double kRatedClock = 1980;    // of the H200, MHz: rates below are its
 
-// Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 math groups, where a score takes as many products as
-// with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
+// Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 consumer warpgroups, where a score takes as many
+// products as with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
 constexpr std::array<std::array<double, 3>, 3> kRate = {{{868, 1150, 1250}, {822, 1217, 1330}, {977, 1307, 1330}}};
 
-// Math groups of an SM whose rates a config is given: two blocks of one group that load for themselves count as one with a
-// producer, as the fits of that do.
+// Consumer warpgroups of an SM whose rates a config is given: two blocks of one group that load for themselves count as one with
+// a producer, as the fits of that do.
 int64_t groups_of_sm(const ResolvedConfig& s) {
-    return s.producer == 1 ? s.math_groups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
+    return s.producer == 1 ? s.consumer_warpgroups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
 }
 
 // Products take longer than the softmax.
@@ -45,13 +45,14 @@ double base_rate(const View& view, const ResolvedConfig& s) {
 // What a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384) found on
 // top: by turns and lazy corrections, Q buffers and schedules.
 double swept_factor(const ResolvedConfig& s, bool heavy, bool is_masked) {
-    double factor = s.math_groups == 1 && !heavy ? 0.93 : 1;
-    if (s.math_groups > 1) {
-        if (s.order_groups == 1 && (!heavy || s.math_groups == 3)) factor *= 1.05;
-        if (s.order_groups == 2) factor *= s.rescale == 1 ? (heavy && s.math_groups == 3 ? 0.96 : 0.90) : (heavy ? 1.07 : 1.04);
-        if (s.order_groups == 0 && s.math_groups == 2) factor *= s.block_k > 100 ? (heavy ? 1.03 : 1.08) : 0.98;
+    double factor = s.consumer_warpgroups == 1 && !heavy ? 0.93 : 1;
+    if (s.consumer_warpgroups > 1) {
+        if (s.order_groups == 1 && (!heavy || s.consumer_warpgroups == 3)) factor *= 1.05;
+        if (s.order_groups == 2)
+            factor *= s.rescale == 1 ? (heavy && s.consumer_warpgroups == 3 ? 0.96 : 0.90) : (heavy ? 1.07 : 1.04);
+        if (s.order_groups == 0 && s.consumer_warpgroups == 2) factor *= s.block_k > 100 ? (heavy ? 1.03 : 1.08) : 0.98;
     }
-    if (heavy && s.math_groups == 3) factor *= s.overlap == 1 ? 1.03 : 0.98;
+    if (heavy && s.consumer_warpgroups == 3) factor *= s.overlap == 1 ? 1.03 : 0.98;
     if (heavy && s.q_buffers == 2) factor *= 0.92;
     if (s.split_waves > 0) return factor;
     if (s.schedule == kBlockPerTile) factor *= heavy ? 0.88 : 0.93;
@@ -63,7 +64,7 @@ double rate(const View& view, const ResolvedConfig& s) {
     const auto keys = static_cast<double>(s.block_k);
     const bool heavy = is_heavy(view);
     double rate = base_rate(view, s);
-    if (s.math_groups == 2 && heavy) {
+    if (s.consumer_warpgroups == 2 && heavy) {
         if (s.order_groups == 1) rate *= 0.93 * std::pow(keys / 128, 0.12);
         if (s.order_groups == 0) rate *= 0.97 * std::pow(keys / 128, 0.05);
         if (s.order_groups == 2) rate *= std::pow(std::min(keys, 128.0) / 128, 0.12);
@@ -71,12 +72,12 @@ double rate(const View& view, const ResolvedConfig& s) {
         if (s.order_groups == 1 && s.schedule == kDealtOut) rate *= 0.97;
     } else {
         rate *= std::pow(std::min(keys, heavy ? 80.0 : 112.0) / (heavy ? 80.0 : 112.0), heavy ? 0.35 : 0.12);
-        if (s.math_groups > 1 && s.order_groups == 0) rate *= 0.99;
+        if (s.consumer_warpgroups > 1 && s.order_groups == 0) rate *= 0.99;
         if (heavy && s.rescale == 0) rate *= 0.93;
     }
     rate *= swept_factor(s, heavy, view.is_masked());
-    if (s.overlap == 0) rate *= heavy ? (s.math_groups == 3 ? 1.0 : 0.97) : 0.91;
-    if (s.math_groups == 1 && s.blocks_per_sm == 1) rate *= 0.6;
+    if (s.overlap == 0) rate *= heavy ? (s.consumer_warpgroups == 3 ? 1.0 : 0.97) : 0.91;
+    if (s.consumer_warpgroups == 1 && s.blocks_per_sm == 1) rate *= 0.6;
     if (s.stages > 2) rate *= 1.002;
     return rate;
 }
@@ -85,7 +86,7 @@ double rate(const View& view, const ResolvedConfig& s) {
 double item_us(const View& view, const ResolvedConfig& s) {
     const double group_us = is_heavy(view) ? 1.2 : 0.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
-    return (1.3 + start + group_us * static_cast<double>(s.math_groups - 1)) / static_cast<double>(s.blocks_per_sm);
+    return (1.3 + start + group_us * static_cast<double>(s.consumer_warpgroups - 1)) / static_cast<double>(s.blocks_per_sm);
 }
 
 double tiles_of_keys(const View& view, const ResolvedConfig& s) {
@@ -135,11 +136,11 @@ std::function<double(const ResolvedConfig&)> predictor(const View& view, const D
     std::map<std::pair<int64_t, int64_t>, double> counted;
     for (int64_t groups = 1; groups <= 3; ++groups) {
         ResolvedConfig s;
-        s.math_groups = groups;
+        s.consumer_warpgroups = groups;
         for (s.block_k = 16; s.block_k <= 256; s.block_k += 16) counted[{groups, s.block_k}] = tiles_of_keys(view, s);
     }
     return [view, device, counted = std::move(counted)](const ResolvedConfig& s) {
-        return predict(view, s, counted.at({s.math_groups, s.block_k}), device);
+        return predict(view, s, counted.at({s.consumer_warpgroups, s.block_k}), device);
     };
 }
 

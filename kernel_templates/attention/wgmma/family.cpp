@@ -1,11 +1,11 @@
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "kernel_templates/attention/tma_tiles.h"
+#include "kernel_templates/attention/shared/tma_tiles.h"
 #include "kernel_templates/attention/wgmma/geometry.h"
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -28,33 +28,33 @@ constexpr int64_t kOtherOfProduct = 30;  // beside its accumulators, that ptxas 
 constexpr auto rule = rules_by<ResolvedConfig>();
 
 void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
-    to.push_back({"a tile has twice the queries that there are", {"math_groups"}, rule([=](const ResolvedConfig& s) {
-                      return s.math_groups == 1 || s.block_q() < 2 * view.q_len;
+    to.push_back({"a tile has twice the queries that there are", {"consumer_warpgroups"}, rule([=](const ResolvedConfig& s) {
+                      return s.consumer_warpgroups == 1 || s.block_q() < 2 * view.q_len;
                   })});
     to.push_back({"a tile has twice the keys that there are", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.block_k == 32 || s.block_k < 2 * view.kv_len;
                   })});
     to.push_back({"two blocks an SM with more than one warpgroup each, or more than two with a producer",
-                  {"math_groups", "blocks_per_sm", "producer"},
+                  {"consumer_warpgroups", "blocks_per_sm", "producer"},
                   rule([](const ResolvedConfig& s) {
-                      return s.blocks_per_sm == 1 || (s.math_groups == 1 && (s.blocks_per_sm == 2 || s.producer == 0));
+                      return s.blocks_per_sm == 1 || (s.consumer_warpgroups == 1 && (s.blocks_per_sm == 2 || s.producer == 0));
                   })});
     to.push_back({"no producer in a block with more than one warpgroup or more than one tile",
-                  {"math_groups", "producer", "schedule"},
+                  {"consumer_warpgroups", "producer", "schedule"},
                   rule([](const ResolvedConfig& s) {
-                      return s.producer == 1 || (s.math_groups == 1 && s.schedule == attention_wgmma::kBlockPerTile);
+                      return s.producer == 1 || (s.consumer_warpgroups == 1 && s.schedule == attention_wgmma::kBlockPerTile);
                   })});
     to.push_back(
         {"scores, weights and outputs exceed the registers that setmaxnreg can give",
-         {"math_groups", "block_k", "blocks_per_sm", "producer", "schedule"},
+         {"consumer_warpgroups", "block_k", "blocks_per_sm", "producer", "schedule"},
          rule([=](const ResolvedConfig& s) { return s.fragment_registers(view) + kOtherRegisters <= s.math_registers(view); })});
     to.push_back({"the operands of one product exceed the registers with which a block starts",
-                  {"math_groups", "block_k", "blocks_per_sm", "producer"},
+                  {"consumer_warpgroups", "block_k", "blocks_per_sm", "producer"},
                   rule([=](const ResolvedConfig& s) {
                       return std::max(s.block_k, padded(view.dv)) / 2 + kOtherOfProduct <= s.registers_at_start();
                   })});
     to.push_back({"tiles exceed shared memory",
-                  {"math_groups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
+                  {"consumer_warpgroups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
                   rule([=](const ResolvedConfig& s) {
                       constexpr int64_t kOfBlock = 1024;  // that the hardware takes of each
                       return s.smem_bytes(view) <= device.limits.smem_per_block_bytes &&
@@ -69,21 +69,21 @@ int64_t undivided(const ResolvedConfig& s, const View& view) {
 
 void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Device& device) {
     to.push_back({"order_groups with fewer than two warpgroups",
-                  {"math_groups", "order_groups"},
-                  rule([](const ResolvedConfig& s) { return s.order_groups == 0 || s.math_groups > 1; })});
+                  {"consumer_warpgroups", "order_groups"},
+                  rule([](const ResolvedConfig& s) { return s.order_groups == 0 || s.consumer_warpgroups > 1; })});
     to.push_back(
         {"more than one query buffer in a block with a single tile", {"q_buffers", "schedule"}, rule([](const ResolvedConfig& s) {
              return s.q_buffers == 1 || s.schedule != attention_wgmma::kBlockPerTile;
          })});
     to.push_back({"persistent blocks although all tiles run at once",
-                  {"math_groups", "blocks_per_sm", "schedule", "split_waves"},
+                  {"consumer_warpgroups", "blocks_per_sm", "schedule", "split_waves"},
                   rule([=](const ResolvedConfig& s) {
                       return s.schedule == attention_wgmma::kBlockPerTile || s.split_waves > 1 ||
                              undivided(s, view) > device.identity.sm_count * s.blocks_per_sm;
                   })});
     to.push_back(
         {"keys divided although sequences are packed, undivided tiles fill the GPU four times or a part has fewer than two tiles",
-         {"math_groups", "block_k", "blocks_per_sm", "split_waves"},
+         {"consumer_warpgroups", "block_k", "blocks_per_sm", "split_waves"},
          rule([=](const ResolvedConfig& s) {
              if (s.split_waves == 0) return true;
              if (view.is_packed) return false;
@@ -106,9 +106,9 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
 }
 
 // The plainest: a tile a block, nothing overlapped.
-ResolvedConfig plainest(int64_t math_groups, int64_t block_k) {
+ResolvedConfig plainest(int64_t consumer_warpgroups, int64_t block_k) {
     ResolvedConfig s;
-    s.math_groups = math_groups, s.block_k = block_k;
+    s.consumer_warpgroups = consumer_warpgroups, s.block_k = block_k;
     s.stages = 2, s.q_buffers = 1, s.blocks_per_sm = 1, s.producer = 1;
     s.overlap = s.order_groups = s.rescale = s.schedule = s.tile_order = s.l2_group_mib = s.split_waves = s.pdl = 0;
     return s;
@@ -299,7 +299,7 @@ class AttentionWgmma final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention/wgmma"; }
     std::string_view about() const override { return "wgmma fed by TMA, softmax in registers, warp-specialised, sm_90a alone"; }
-    int ladder_rung() const override { return 40; }
+    int complexity_order() const override { return 40; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";

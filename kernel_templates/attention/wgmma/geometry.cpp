@@ -42,7 +42,7 @@ int64_t shortest_parts(const View& view, const ResolvedConfig& s, int64_t most) 
 }
 
 int64_t producer_registers(const View& view, const ResolvedConfig& s) {
-    if (s.math_groups == 3) return 32;
+    if (s.consumer_warpgroups == 3) return 32;
     return s.schedule == kFromCounter || view.band.has_low || view.is_packed ? 40 : 24;
 }
 
@@ -55,7 +55,7 @@ int64_t ResolvedConfig::registers_at_start() const {
 int64_t ResolvedConfig::math_registers(const View& view) const {
     const int64_t at_start = registers_at_start();
     if (at_start >= 256 || producer == 0) return std::min(at_start, kMostMathRegisters);  // nothing is reallocated
-    const int64_t most = (at_start * (math_groups + 1) - producer_registers(view, *this)) / math_groups / 8 * 8;
+    const int64_t most = (at_start * (consumer_warpgroups + 1) - producer_registers(view, *this)) / consumer_warpgroups / 8 * 8;
     return std::min(most, kMostMathRegisters);
 }
 

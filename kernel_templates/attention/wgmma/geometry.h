@@ -4,11 +4,11 @@
 #include <functional>
 #include <optional>
 
-#include "kernel_templates/attention/attention_problem.h"
-#include "kernel_templates/attention/tma_tiles.h"
+#include "kernel_templates/attention/op/attention_problem.h"
+#include "kernel_templates/attention/shared/tma_tiles.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What attention/wgmma's rules, cost model and launch plans share: a config with names resolved and the sizes that follow from
 // it. The same formulas stand in kernel.cuh.
@@ -24,7 +24,7 @@ enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 
 
 // clang-format off
 #define ATTENTION_WGMMA_PARAMETERS(ROW) \
-    ROW(math_groups, 1, compile, "warpgroups of 64 query rows each", 1, 2, 3) \
+    ROW(consumer_warpgroups, 1, compile, "warpgroups of 64 query rows each", 1, 2, 3) \
     ROW(block_k, 1, compile, "keys of a tile", values_in_steps(32, 256, 16)) \
     ROW(stages, 1, compile, "tiles of keys, and of values, in shared memory", 2, 3, 4) \
     ROW(q_buffers, 1, compile, "tiles of queries in shared memory", 1, 2) \
@@ -32,7 +32,7 @@ enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 
     ROW(overlap, 1, compile, "1: the next scores are computed under a softmax of the same warpgroup", 0, 1) \
     ROW(order_groups, 1, compile, "warpgroups take turns 0: never, 1: to issue products, 2: for exponentials", 0, 1, 2) \
     ROW(rescale, 1, compile, "outputs are corrected 0: in each step, 1: where a maximum grew by more than 8 in log2", 0, 1) \
-    ROW(producer, 1, compile, "1: a warpgroup of its own loads, 0: the only math group does", 0, 1) \
+    ROW(producer, 1, compile, "1: a warpgroup of its own loads, 0: the only consumer warpgroup does", 0, 1) \
     ROW(schedule, 1, compile, "0: a tile a block; blocks stay and tiles are 1: dealt out, 2: taken from a counter", 0, 1, 2) \
     ROW(tile_order, 1, launch, "tiles of a head 0: first rows first, 1: last rows, which see most keys, first", 0, 1) \
     ROW(l2_group_mib, 1, launch, \
@@ -44,11 +44,12 @@ enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_WGMMA_PARAMETERS)
 
-    std::int64_t block_q() const { return 64 * math_groups; }
-    std::int64_t threads() const { return 128 * (math_groups + producer); }
+    std::int64_t block_q() const { return 64 * consumer_warpgroups; }
+    std::int64_t threads() const { return 128 * (consumer_warpgroups + producer); }
     // Accumulators of both products, and the weights between them.
     std::int64_t fragment_registers(const View& view) const { return block_k / 2 + block_k / 4 + padded(view.dv) / 2; }
-    // Of a thread of the block before setmaxnreg, which is what ptxas compiles for; and what setmaxnreg gives a math group's.
+    // Of a thread of the block before setmaxnreg, which is what ptxas compiles for; and what setmaxnreg gives a consumer
+    // warpgroup's.
     std::int64_t registers_at_start() const;
     std::int64_t math_registers(const View& view) const;
     std::int64_t smem_bytes(const View& view) const;

@@ -1,10 +1,10 @@
 // O = softmax(scale Q K^T, masked) V on Hopper. One producer warpgroup loads by TMA: Q once a tile, K and V through two rings;
-// each of `math_groups` math warpgroups owns 64 rows of queries. Without a producer the only math group loads for itself. Scores
+// each of `consumer_warpgroups` math warpgroups owns 64 rows of queries. Without a producer the only consumer warpgroup loads for itself. Scores
 // come from wgmma of Q and K in shared memory, the weights go into the second product from the registers in which the first one
 // leaves them, and V is read along its stored rows: nothing is transposed. Keys are walked from the last visible tile to the
 // first, so that tiles that a mask or the end of the keys cuts come first, or, cut by a window's left side, last; between them no
 // score is compared with a bound. overlap: the scores of the next tile are issued before the weights of this one are multiplied
-// with V, and their softmax runs under that product. order_groups: math groups take turns, so that one's softmax runs under
+// with V, and their softmax runs under that product. order_groups: consumer warpgroups take turns, so that one's softmax runs under
 // another's products.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -16,20 +16,20 @@ constexpr int dv = ${dv};                // of V and O
 constexpr int has_low = ${has_low};      // whether the mask has a bound on the left
 constexpr int has_high = ${has_high};    // and on the right
 constexpr int align_o = ${align_o};      // bytes
-constexpr int math_groups = ${math_groups};
+constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int block_k = ${block_k};
 constexpr int stages = ${stages};        // of K, and of V
 constexpr int q_buffers = ${q_buffers};
 constexpr int blocks_per_sm = ${blocks_per_sm};
 constexpr int overlap = ${overlap};
-constexpr int order_groups = ${order_groups};  // turns of the math groups: 0: none, 1: to issue products, 2: for the exponentials
+constexpr int order_groups = ${order_groups};  // turns of the consumer warpgroups: 0: none, 1: to issue products, 2: for the exponentials
 constexpr int rescale = ${rescale};            // O is corrected 0: in each step, 1: where a maximum grew by more than 8 in log2
-constexpr int producer = ${producer};          // 1: a warpgroup of its own loads, 0: the math group does
+constexpr int producer = ${producer};          // 1: a warpgroup of its own loads, 0: the consumer warpgroup does
 constexpr int schedule = ${schedule};          // 0: a tile a block, 1: persistent, tiles dealt out, 2: persistent, tiles from a counter
 // ---- end of parameters ----
 // clang-format on
-#include "attention/call.cuh"
-#include "attention/hopper_tiles.cuh"
+#include "attention/device/call.cuh"
+#include "attention/device/hopper_tiles.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/ptx.cuh"
 
@@ -39,12 +39,12 @@ using namespace hopper;
 
 static_assert(sizeof(Element) == 2 && d % 8 == 0 && dv % 8 == 0 && d <= 256 && dv <= 256);
 static_assert(block_k % 16 == 0 && block_k <= 256);
-static_assert(order_groups == 0 || math_groups > 1, "one group has nobody to take turns with");
+static_assert(order_groups == 0 || consumer_warpgroups > 1, "one group has nobody to take turns with");
 static_assert(q_buffers == 1 || schedule != 0, "a block with one tile has one Q");
-static_assert(producer == 1 || (math_groups == 1 && schedule == 0),
+static_assert(producer == 1 || (consumer_warpgroups == 1 && schedule == 0),
               "a group that loads for itself has a block and a tile of its own");
 
-constexpr int block_q = 64 * math_groups;
+constexpr int block_q = 64 * consumer_warpgroups;
 
 constexpr int head_tile = padded(d), value_tile = padded(dv);  // columns of tiles in shared memory
 constexpr u32 q_bytes = block_q * head_tile * 2;
@@ -53,7 +53,7 @@ constexpr u32 v_bytes = block_k * value_tile * 2;
 
 constexpr int scores = block_k / 2;      // registers of a thread's part of a tile of scores
 constexpr int outputs = value_tile / 2;  // and of O
-constexpr int math_warps = 4 * math_groups;
+constexpr int math_warps = 4 * consumer_warpgroups;
 
 using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 
@@ -275,7 +275,7 @@ __device__ __forceinline__ void produce(const Shared& shared, const Problem& p, 
     }
 }
 
-// ---- the math groups ----
+// ---- the consumer warpgroups ----
 
 // S = Q K^T.
 __device__ __forceinline__ void issue_scores(float (&s)[scores], u64 q, u64 k) {
@@ -385,7 +385,7 @@ __device__ __forceinline__ void take_turn(int group) {
     named_barrier(1 + group, 256);
 }
 __device__ __forceinline__ void pass_turn(int group) {
-    named_barrier_arrive(group + 1 == math_groups ? 1 : 2 + group, 256);
+    named_barrier_arrive(group + 1 == consumer_warpgroups ? 1 : 2 + group, 256);
 }
 
 struct Output {
@@ -633,7 +633,7 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
     const int row_in_block = group * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     Math math = math_of(shared, p, scale, group);
     if constexpr (order_groups != 0)
-        if (group == math_groups - 1) pass_turn(group);
+        if (group == consumer_warpgroups - 1) pass_turn(group);
     Position<q_buffers> of_q;
     while (true) {
         barrier_wait(shared.q_full(of_q.at), of_q.parity);
@@ -680,12 +680,12 @@ __device__ __forceinline__ void load_and_consume(const Shared& shared, const Pro
     attend(math, p, out, work, batch, scale, 0, threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4);
 }
 
-constexpr int threads = 128 * (math_groups + producer);
-// setmaxnreg: what a thread starts with, what the producer's keep and what the math groups' get, of the 65,536 of an SM.
+constexpr int threads = 128 * (consumer_warpgroups + producer);
+// setmaxnreg: what a thread starts with, what the producer's keep and what the consumer warpgroups' get, of the 65,536 of an SM.
 constexpr int registers_at_start = 65536 / (threads * blocks_per_sm) / 8 * 8;
 constexpr bool reallocates = producer == 1 && registers_at_start < 256;
-constexpr int producer_registers = math_groups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
-constexpr int most_registers = (registers_at_start * (math_groups + 1) - producer_registers) / math_groups / 8 * 8;
+constexpr int producer_registers = consumer_warpgroups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
+constexpr int most_registers = (registers_at_start * (consumer_warpgroups + 1) - producer_registers) / consumer_warpgroups / 8 * 8;
 constexpr int math_registers = most_registers < 240 ? most_registers : 240;
 
 }  // namespace

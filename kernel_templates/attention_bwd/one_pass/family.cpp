@@ -3,9 +3,9 @@
 #include <functional>
 #include <utility>
 
-#include "kernel_templates/attention/tma_tiles.h"
-#include "kernel_templates/attention_bwd/wgmma_launch.h"
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/attention/shared/tma_tiles.h"
+#include "kernel_templates/attention_bwd/shared/wgmma_launch.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
@@ -161,7 +161,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
     std::string_view about() const override {
         return "one pass of wgmma over tiles of keys, dQ added up in f32 in the workspace, in order if asked for, sm_90a alone";
     }
-    int ladder_rung() const override { return 50; }
+    int complexity_order() const override { return 50; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         const View view(problem);

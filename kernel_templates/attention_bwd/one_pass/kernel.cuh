@@ -21,9 +21,9 @@ constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
 constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there, 2: of half of the queries, and dK's too
 // ---- end of parameters ----
 // clang-format on
-#include "attention/mask.cuh"
+#include "attention/device/mask.cuh"
 #include "attention_bwd/one_pass/key_order.cuh"
-#include "attention_bwd/wgmma_parts.cuh"
+#include "attention_bwd/device/wgmma_parts.cuh"
 #include "common/dependent_launch.cuh"
 
 namespace {
@@ -188,7 +188,7 @@ struct DqSums {
     }
 };
 
-// What the math groups leave in shared memory, by the threads that add it, of which each adds a part of every tile.
+// What the consumer warpgroups leave in shared memory, by the threads that add it, of which each adds a part of every tile.
 __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, const DqSums& dq, const Meetings& meetings, int key_tile,
                                            bool descending, int part) {
     Position<dq_buffers> at;
@@ -225,7 +225,7 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
     bulk_wait();
 }
 
-// ---- the math groups ----
+// ---- the consumer warpgroups ----
 
 // A descriptor of what lies `sixteenths` * 16 bytes into shared memory: all are sums of a few numbers, so that none is kept in
 // registers. `leading` leads from one span to the next where a product runs along rows.

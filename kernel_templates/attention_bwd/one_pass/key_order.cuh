@@ -1,5 +1,5 @@
 // Which tiles of queries meet a tile of keys, and in which order tiles of keys add to the gradient of a tile of queries. One text for
-// device and host; after attention/mask.cuh, which each of them finds under another name.
+// device and host; after attention/device/mask.cuh, which each of them finds under another name.
 #pragma once
 
 namespace attention_bwd {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "kernel_templates/attention/simt_rules.h"
-#include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/attention/shared/simt_rules.h"
+#include "kernel_templates/attention_bwd/op/bwd_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -126,7 +126,7 @@ class AttentionBwdSimt final : public StructuredFamily {
     std::string_view about() const override {
         return "a pass for dQ and one for dK and dV, or one for all that adds to dQ, in f32 on the ordinary cores";
     }
-    int ladder_rung() const override { return 0; }
+    int complexity_order() const override { return 0; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -2,7 +2,7 @@
 // queries goes through the keys for dQ, and a block with its keys through the queries for dK and dV. Both passes are one text: a
 // block has own rows (q and dO, or k and v) and goes through tiles of the others. In one pass blocks with their keys add to dQ too,
 // in any order.
-#include "attention_bwd/bwd_call.cuh"
+#include "attention_bwd/device/bwd_call.cuh"
 #include "common/ptx.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -29,8 +29,8 @@ constexpr int resident_blocks = ${resident_blocks};
 constexpr int passes = ${passes};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/attention_order.cuh"
-#include "attention/simt_parts.cuh"
+#include "attention/device/attention_order.cuh"
+#include "attention/device/simt_parts.cuh"
 
 namespace {
 

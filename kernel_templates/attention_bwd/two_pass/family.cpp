@@ -1,9 +1,9 @@
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernel_templates/attention_bwd/bwd_problem.h"
+#include "kernel_templates/attention_bwd/op/bwd_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -128,7 +128,7 @@ class AttentionBwdTwoPass final : public StructuredFamily {
   public:
     std::string_view name() const override { return "attention_bwd/two_pass"; }
     std::string_view about() const override { return "a pass for dQ and one for dK and dV on mma.sync, without atomics"; }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return attention_bwd::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -1,7 +1,7 @@
 // Gradients of attention in two passes over the scores on mma.sync m16n8k16, without atomics: a block with its queries goes
 // through the keys for dQ, and a block with its keys through the queries for dK and dV. Scores are computed twice; nothing is
 // written but the gradients, so the same input gives the same bits. A kernel before them sums do * o of each row.
-#include "attention_bwd/bwd_call.cuh"
+#include "attention_bwd/device/bwd_call.cuh"
 #include "common/ptx.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -28,8 +28,8 @@ constexpr bool smem_swizzle = ${smem_swizzle};
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "attention/attention_order.cuh"
-#include "attention/rows.cuh"
+#include "attention/device/attention_order.cuh"
+#include "attention/device/rows.cuh"
 
 namespace {
 

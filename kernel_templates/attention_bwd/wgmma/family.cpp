@@ -1,13 +1,13 @@
-#include "src/core/family.h"
+#include "src/core/family/family.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <utility>
 
-#include "kernel_templates/attention/tma_tiles.h"
-#include "kernel_templates/attention_bwd/wgmma_launch.h"
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/attention/shared/tma_tiles.h"
+#include "kernel_templates/attention_bwd/shared/wgmma_launch.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
@@ -33,10 +33,10 @@ using std::int64_t;
 
 // clang-format off
 #define ATTENTION_BWD_WGMMA_PARAMETERS(ROW) \
-    ROW(q_groups, 1, compile, "pass of dQ: warpgroups of 64 queries each", 1, 2, 3) \
+    ROW(q_warpgroups, 1, compile, "pass of dQ: warpgroups of 64 queries each", 1, 2, 3) \
     ROW(q_block_k, 1, compile, "pass of dQ: keys of a tile", 32, 48, 64, 80, 96, 112, 128) \
     ROW(q_stages, 1, compile, "pass of dQ: tiles of keys and values in shared memory", 2, 3, 4) \
-    ROW(k_groups, 1, compile, "pass of dK and dV: warpgroups of 64 keys each", 1, 2, 3) \
+    ROW(k_warpgroups, 1, compile, "pass of dK and dV: warpgroups of 64 keys each", 1, 2, 3) \
     ROW(k_block_q, 1, compile, "pass of dK and dV: queries of a tile", 32, 48, 64, 80, 96, 112, 128) \
     ROW(k_stages, 1, compile, "pass of dK and dV: tiles of queries in shared memory", 2, 3, 4) \
     ROW(tile_order, 1, launch, "tiles of a head 0: first rows first, 1: those that meet most of the other side first", 0, 1) \
@@ -47,8 +47,8 @@ using std::int64_t;
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_WGMMA_PARAMETERS)
 
-    int64_t q_rows() const { return 64 * q_groups; }
-    int64_t k_rows() const { return 64 * k_groups; }
+    int64_t q_rows() const { return 64 * q_warpgroups; }
+    int64_t k_rows() const { return 64 * k_warpgroups; }
     // Dynamic shared memory: alignment, what is owned, the ring, barriers.
     int64_t q_smem_bytes(const View& view) const {
         return 1024 + (q_rows() + q_stages * q_block_k) * columns(view) * 2 + (2 * q_stages + 1) * 8;
@@ -84,27 +84,27 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     const int64_t smem = device.limits.smem_per_block_bytes;
     const bool grows = view.band.has_high && !view.band.has_low;
     return {
-        {"a tile has twice the queries that there are", {"q_groups"}, rule([=](const ResolvedConfig& s) {
-             return s.q_groups == 1 || s.q_rows() < 2 * view.q_len;
+        {"a tile has twice the queries that there are", {"q_warpgroups"}, rule([=](const ResolvedConfig& s) {
+             return s.q_warpgroups == 1 || s.q_rows() < 2 * view.q_len;
          })},
-        {"a tile has twice the keys that there are", {"k_groups"}, rule([=](const ResolvedConfig& s) {
-             return s.k_groups == 1 || s.k_rows() < 2 * view.kv_len;
+        {"a tile has twice the keys that there are", {"k_warpgroups"}, rule([=](const ResolvedConfig& s) {
+             return s.k_warpgroups == 1 || s.k_rows() < 2 * view.kv_len;
          })},
         {"dQ, scores and their gradients exceed the registers that setmaxnreg can give",
-         {"q_groups", "q_block_k"},
+         {"q_warpgroups", "q_block_k"},
          rule([=](const ResolvedConfig& s) {
              // One group may have 255, which both bounds of a window take beside wide sums.
-             const int64_t bounds = view.band.has_low && s.q_groups > 1 ? beside(padded(view.d)) / 2 : 0;
-             return q_registers(view, s.q_block_k) + bounds <= registers_of(s.q_groups);
+             const int64_t bounds = view.band.has_low && s.q_warpgroups > 1 ? beside(padded(view.d)) / 2 : 0;
+             return q_registers(view, s.q_block_k) + bounds <= registers_of(s.q_warpgroups);
          })},
         {"dK, dV, scores and their gradients exceed the registers that setmaxnreg can give",
-         {"k_groups", "k_block_q"},
-         rule([=](const ResolvedConfig& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_groups); })},
+         {"k_warpgroups", "k_block_q"},
+         rule([=](const ResolvedConfig& s) { return k_registers(view, s.k_block_q) <= registers_of(s.k_warpgroups); })},
         {"tiles of the pass of dQ exceed shared memory",
-         {"q_groups", "q_block_k", "q_stages"},
+         {"q_warpgroups", "q_block_k", "q_stages"},
          rule([=](const ResolvedConfig& s) { return s.q_smem_bytes(view) <= smem; })},
         {"tiles of the pass of dK and dV exceed shared memory",
-         {"k_groups", "k_block_q", "k_stages"},
+         {"k_warpgroups", "k_block_q", "k_stages"},
          rule([=](const ResolvedConfig& s) { return s.k_smem_bytes(view) <= smem; })},
         {"tile_order 1 without a mask that ends at the diagonal: all tiles of a head take equally long",
          {"tile_order"},
@@ -127,8 +127,8 @@ Config usual_config(const View& view, const SearchSpace& space) {
     ResolvedConfig s;
     s.tile_order = grows ? 1 : 0, s.l2_group_mib = grows ? 32 : 0, s.pdl = 1;
     for (const int64_t groups : {2, 1}) {
-        s.q_groups = 64 * groups < 2 * view.q_len ? groups : 1;
-        s.k_groups = 64 * groups < 2 * view.kv_len ? groups : 1;
+        s.q_warpgroups = 64 * groups < 2 * view.q_len ? groups : 1;
+        s.k_warpgroups = 64 * groups < 2 * view.kv_len ? groups : 1;
         for (s.q_block_k = widest(view, groups, 80, q_registers); s.q_block_k >= 32; s.q_block_k -= 16) {
             s.k_block_q = widest(view, groups, 64, k_registers);
             for (const auto& [q_stages, k_stages] : {std::pair<int64_t, int64_t>{3, 4}, {3, 3}, {2, 3}, {2, 2}}) {
@@ -147,7 +147,7 @@ LaunchStep query_step(const Problem& problem, const View& view, const ResolvedCo
     const int64_t tiles = ceil_div(view.q_len, s.q_rows()), all = tiles * view.q_heads * view.b;
     LaunchStep step;
     step.grid = {narrow<std::uint32_t>(all), 1, 1};
-    step.block = {narrow<std::uint32_t>(128 * (s.q_groups + 1)), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * (s.q_warpgroups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.q_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.q_rows(), s.q_block_k);
     const std::vector<Argument> rest = {TensorArg{attention_bwd::kDq},
@@ -173,7 +173,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const ResolvedConf
     LaunchStep step;
     step.entry = "_keys";
     step.grid = {narrow<std::uint32_t>(splits_sums(view) ? 2 * all : all), 1, 1};
-    step.block = {narrow<std::uint32_t>(128 * (s.k_groups + 1)), 1, 1};
+    step.block = {narrow<std::uint32_t>(128 * (s.k_warpgroups + 1)), 1, 1};
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
@@ -206,7 +206,8 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     const double k_macs =
         pairs(s.k_rows(), s.k_block_q) * (2 * columns + (splits_sums(view) ? static_cast<double>(padded(view.d)) : 0.0));
     const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
-    const double q_us = q_macs * scale / rate(s.q_groups, s.q_block_k), k_us = k_macs * scale / rate(s.k_groups, s.k_block_q);
+    const double q_us = q_macs * scale / rate(s.q_warpgroups, s.q_block_k),
+                 k_us = k_macs * scale / rate(s.k_warpgroups, s.k_block_q);
     // With what a block takes before and behind its products.
     const auto tail = [&](double us, int64_t tiles) {
         const double waves = static_cast<double>(tiles) / sms, blocks_us = 5.7 * std::max(waves, 1.0);
@@ -225,7 +226,7 @@ class AttentionBwdWgmma final : public StructuredFamily {
     std::string_view about() const override {
         return "two passes of wgmma fed by TMA, one for dQ, one for dK and dV, no atomics, sm_90a alone";
     }
-    int ladder_rung() const override { return 40; }
+    int complexity_order() const override { return 40; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         const View view(problem);
@@ -271,8 +272,8 @@ class AttentionBwdWgmma final : public StructuredFamily {
         };
         add("two_pass_wgmma_k64", {{"q_block_k", 64}, {"k_block_q", 48}});
         add("two_pass_wgmma_k96_stage2", {{"q_block_k", 96}, {"q_stages", 2}, {"k_stages", 2}});
-        add("two_pass_wgmma_groups3", {{"q_groups", 3}, {"q_block_k", 64}, {"k_groups", 3}, {"k_block_q", 48}});
-        add("two_pass_wgmma_groups1", {{"q_groups", 1}, {"k_groups", 1}});
+        add("two_pass_wgmma_groups3", {{"q_warpgroups", 3}, {"q_block_k", 64}, {"k_warpgroups", 3}, {"k_block_q", 48}});
+        add("two_pass_wgmma_groups1", {{"q_warpgroups", 1}, {"k_warpgroups", 1}});
         return named;
     }
 };

@@ -14,15 +14,15 @@ constexpr int d = ${d};                  // columns of Q and K
 constexpr int dv = ${dv};                // of V, O and dO
 constexpr int has_low = ${has_low};      // whether the mask has a bound on the left
 constexpr int has_high = ${has_high};    // and on the right
-constexpr int q_groups = ${q_groups};    // pass of dQ: math warpgroups of 64 queries
+constexpr int q_warpgroups = ${q_warpgroups};    // pass of dQ: math warpgroups of 64 queries
 constexpr int q_block_k = ${q_block_k};  // keys of a tile
 constexpr int q_stages = ${q_stages};
-constexpr int k_groups = ${k_groups};    // pass of dK and dV: math warpgroups of 64 keys
+constexpr int k_warpgroups = ${k_warpgroups};    // pass of dK and dV: math warpgroups of 64 keys
 constexpr int k_block_q = ${k_block_q};  // queries of a tile
 constexpr int k_stages = ${k_stages};
 // ---- end of parameters ----
 // clang-format on
-#include "attention_bwd/wgmma_parts.cuh"
+#include "attention_bwd/device/wgmma_parts.cuh"
 #include "common/dependent_launch.cuh"
 
 namespace {
@@ -39,8 +39,8 @@ using KeyMask = attention::Mask<has_high != 0, has_low != 0>;
 
 // ---- dQ ----
 
-constexpr int q_rows = 64 * q_groups;
-constexpr int q_threads = 128 * (q_groups + 1);
+constexpr int q_rows = 64 * q_warpgroups;
+constexpr int q_threads = 128 * (q_warpgroups + 1);
 
 struct QueryShared {
     static constexpr u32 q_bytes = q_rows * head_tile * 2, do_bytes = q_rows * value_tile * 2;
@@ -151,9 +151,9 @@ __device__ __forceinline__ void query_math(const QueryShared& shared, const RowM
 
 // ---- dK and dV ----
 
-constexpr int k_rows = 64 * k_groups;
+constexpr int k_rows = 64 * k_warpgroups;
 constexpr bool splits_sums = head_tile + value_tile > 344;
-constexpr int k_threads = 128 * (k_groups + 1);
+constexpr int k_threads = 128 * (k_warpgroups + 1);
 
 struct KeyShared {
     static constexpr u32 k_bytes = k_rows * head_tile * 2, v_bytes = k_rows * value_tile * 2;
@@ -296,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(q_threads, 1)
                      int all_tiles, int heads_at_once, int descending) {
     extern __shared__ unsigned char memory[];
     const QueryShared shared((smem_address(memory) + 1023) & ~1023u);
-    init_barriers<q_stages>(shared, 4 * q_groups);
+    init_barriers<q_stages>(shared, 4 * q_warpgroups);
     const RowMask mask{mask_low, mask_high, keys};
     const Place place = place_of({tiles, heads, heads_at_once, all_tiles, descending}, static_cast<int>(blockIdx.x));
     const int first_row = place.tile * q_rows;
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(q_threads, 1)
     dependent_launch::let_next_grid_start();
     const int warpgroup = warp_uniform(threadIdx.x / 128);
     if (warpgroup == 0) {
-        if constexpr (Registers<q_groups>::reallocates) give_registers<Registers<q_groups>::producer>();
+        if constexpr (Registers<q_warpgroups>::reallocates) give_registers<Registers<q_warpgroups>::producer>();
         if (threadIdx.x == 0) {
             barrier_expect(shared.loaded(), QueryShared::q_bytes + QueryShared::do_bytes);
             load_tile<head_tile, q_rows>(shared.q, &map_q, shared.loaded(), first_row, place.head, place.batch,
@@ -325,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(q_threads, 1)
             }
         }
     } else {
-        if constexpr (Registers<q_groups>::reallocates) take_registers<Registers<q_groups>::math>();
+        if constexpr (Registers<q_warpgroups>::reallocates) take_registers<Registers<q_warpgroups>::math>();
         const long long plane = static_cast<long long>(place.batch) * heads + place.head;
         query_math(shared, mask, place, range, warpgroup - 1, rows, scale, lse + plane * padded_rows, delta + plane * padded_rows,
                    {dq, dq_batch, dq_head, dq_row});
@@ -341,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
                           int descending) {
     extern __shared__ unsigned char memory[];
     const KeyShared shared((smem_address(memory) + 1023) & ~1023u);
-    init_barriers<k_stages>(shared, 4 * k_groups);
+    init_barriers<k_stages>(shared, 4 * k_warpgroups);
     const KeyMask mask = attention::seen_from_keys(RowMask{mask_low, mask_high, keys}, rows);
     const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // of a tile's blocks: the one for dV
     const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending},
@@ -352,7 +352,7 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
     dependent_launch::let_next_grid_start();
     const int warpgroup = warp_uniform(threadIdx.x / 128);
     if (warpgroup == 0) {
-        if constexpr (Registers<k_groups>::reallocates) give_registers<Registers<k_groups>::producer>();
+        if constexpr (Registers<k_warpgroups>::reallocates) give_registers<Registers<k_warpgroups>::producer>();
         if (threadIdx.x == 0) {
             barrier_expect(shared.loaded(), KeyShared::k_bytes + KeyShared::v_bytes);
             load_tile<head_tile, k_rows>(shared.k, &map_k, shared.loaded(), first_key, place.head, place.batch,
@@ -380,7 +380,7 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
             }
         }
     } else {
-        if constexpr (Registers<k_groups>::reallocates) take_registers<Registers<k_groups>::math>();
+        if constexpr (Registers<k_warpgroups>::reallocates) take_registers<Registers<k_warpgroups>::math>();
         const Destination<Element> to_k{dk, dk_batch, dk_head, dk_row}, to_v{d_v, dv_batch, dv_head, dv_row};
         if constexpr (!splits_sums) {
             key_math<true, true>(shared, mask, place, range, group, warpgroup - 1, keys, scale, to_k, to_v);

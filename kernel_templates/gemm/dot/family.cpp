@@ -2,8 +2,8 @@
 #include <array>
 
 #include "kernel_templates/gemm/dot/geometry.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -81,7 +81,7 @@ class Dot final : public StructuredFamily {
     std::string_view about() const override {
         return "small products of few rows or columns: dot products in few instructions, any layout and alignment";
     }
-    int ladder_rung() const override { return 4; }
+    int complexity_order() const override { return 4; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override;
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

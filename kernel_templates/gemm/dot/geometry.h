@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernel_templates/gemm/streams.h"
+#include "kernel_templates/gemm/shared/streams.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // Shared by gemm/dot's rules, cost model and launch plan. The same formulas stand in kernel.cuh.
 namespace autotune::dot {

@@ -39,7 +39,7 @@ double fourth_power(double a) {
 }  // namespace
 
 double predict(const gemm::Streams& x, const ResolvedConfig& s, const Device& device) {
-    const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_k));
+    const auto sms = static_cast<double>(gemm::usable_sms(device, s.cluster_k));
     const int64_t tiles = gemm::ceil_div(x.columns, s.columns);
     const auto blocks = static_cast<double>(s.clusters(x) * s.cluster_k * tiles * x.batch);
     const double of_an_sm = static_cast<double>(device.limits.threads_per_sm / s.threads) * 0.75;

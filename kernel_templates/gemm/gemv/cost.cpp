@@ -91,8 +91,8 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const double clock = device.clock_mhz * 0.704;
     const auto blocks = static_cast<double>(grid.tiles * s.split_k);
     // 16 clusters of eight blocks need two waves: 23x1895x1151 took 24 us where 9 were predicted for one.
-    const auto usable_sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster != 0 ? s.split_k : 1));
-    const double slots = resident_blocks(grid, s, device.limits) * usable_sms;
+    const auto cluster_sms = static_cast<double>(gemm::usable_sms(device, s.cluster != 0 ? s.split_k : 1));
+    const double slots = resident_blocks(grid, s, device.limits) * cluster_sms;
     const double waves = blocks / slots, whole_waves = std::max(1.0, std::ceil(waves));
 
     const double lines =

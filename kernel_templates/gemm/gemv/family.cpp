@@ -2,9 +2,9 @@
 #include <array>
 #include <limits>
 
-#include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/gemv/geometry.h"
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -219,7 +219,7 @@ class Gemv final : public StructuredFamily {
     std::string_view about() const override {
         return "few rows or columns: the other operand is streamed once into mma.sync, any layout and alignment";
     }
-    int ladder_rung() const override { return 5; }
+    int complexity_order() const override { return 5; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::stream_facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel_templates/gemm/streams.h"
+#include "kernel_templates/gemm/shared/streams.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What gemm/gemv's rules, cost model and launch plan share: a problem and a config with names resolved, and the sizes that follow
 // from them. The same formulas stand in kernel.cuh.

@@ -31,7 +31,7 @@ constexpr bool evict_first = ${evict_first};  // of X, in L2
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/ptx.cuh"
-#include "gemm/pack.cuh"
+#include "gemm/device/pack.cuh"
 
 namespace {
 
@@ -61,7 +61,7 @@ static_assert(x_along_k || tiles == 4, "16 bytes of 8 lanes are 64 lines");
 static_assert(!grouped_k || warps_k % groups == 0, "a warp takes one group of k");
 static_assert(block_k % round_k == 0 && block_n % 8 == 0 && threads <= 1024);
 
-struct Shape {
+struct Extents {
     int lines, columns, k;  // of X, of Y
     i64 ldx, ldy, ldc;
     f32 alpha, beta;
@@ -87,7 +87,7 @@ __device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; 
 __device__ __forceinline__ int place_of(const In* at) { return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In) % groups); }
 
 // The k that 16-byte accesses can reach. Across lines, an access may touch 7 elements before and after its row of X, which must exist.
-__device__ __forceinline__ void bound_k(Work& work, const Shape& s) {
+__device__ __forceinline__ void bound_k(Work& work, const Extents& s) {
     if constexpr (x_along_k) {
         const int before = grouped_lines ? (groups - place_of(work.x + work.first_line * s.ldx)) % groups : 0;
         work.k_low = min(before, s.k);
@@ -149,7 +149,7 @@ __device__ __forceinline__ constexpr int offset_of(int turn) { return (turn / ru
 // Walks a warp's steps through X.
 class Stream {
   public:
-    __device__ __forceinline__ Stream(const Work& work, const Shape& s) : policy_(streaming_policy()), ldx_(s.ldx) {
+    __device__ __forceinline__ Stream(const Work& work, const Extents& s) : policy_(streaming_policy()), ldx_(s.ldx) {
         const int warp_m = threadIdx.x / 32 % warps_m, warp_k = threadIdx.x / 32 / warps_m;
         const int lane_line = threadIdx.x % 32 / 4, lane_k = threadIdx.x % 4 * 8;
         if constexpr (grouped_k) {
@@ -273,7 +273,7 @@ __device__ __forceinline__ void arrange(Fragments& a, const Raw& raw) {
 struct Staging {
     In* buffer;
     const Work& work;
-    const Shape& s;
+    const Extents& s;
     int k_begin;  // of the buffer
 
     __device__ __forceinline__ uint4* at(int column, int chunk) const {
@@ -323,7 +323,7 @@ __device__ __forceinline__ void deal(const Staging& to, int column, int block_of
 
 // Starts to fill a buffer with k_begin <= k < k_begin + block_k, zeros from k_end on. Complete after a wait and a barrier.
 // Threads go along the direction in which Y is contiguous.
-__device__ __forceinline__ void stage(In* buffer, const Work& work, const Shape& s, int k_begin) {
+__device__ __forceinline__ void stage(In* buffer, const Work& work, const Extents& s, int k_begin) {
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
     constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k that a thread takes at once
     constexpr int chunks = block_k / chunk_k;
@@ -393,7 +393,7 @@ __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y
 }
 
 // Copies form one group a step; those of Y join the group of the step that follows them.
-__device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Shape& s, unsigned char* shared) {
+__device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Extents& s, unsigned char* shared) {
     constexpr int pending = x_smem ? unroll - 1 : 0;
     constexpr int x_bytes = x_smem ? threads * unroll * loads * 16 : 0;
     In* const buffers = reinterpret_cast<In*>(shared + x_bytes);
@@ -463,7 +463,7 @@ __device__ __forceinline__ void leave(f32* to, const Sums& sums, int columns) {
 }
 
 // What the warps along K left, in their order.
-__device__ __forceinline__ f32 collect(const f32* from, const Work& work, const Shape& s, int line, int column) {
+__device__ __forceinline__ f32 collect(const f32* from, const Work& work, const Extents& s, int line, int column) {
     const int warp_m = line / warp_lines;
     f32 sum = 0.0F;
 #pragma unroll
@@ -475,7 +475,7 @@ __device__ __forceinline__ f32 collect(const f32* from, const Work& work, const 
     return sum;
 }
 
-__device__ __forceinline__ f32 product(const Work& work, const Shape& s, int line, int column, int k) {
+__device__ __forceinline__ f32 product(const Work& work, const Extents& s, int line, int column, int k) {
     const i64 at = work.first_line + static_cast<i64>(line) * work.line_step;
     const In x = work.x[x_along_k ? at * s.ldx + k : k * s.ldx + at];
     const In y = work.y[y_along_k ? column * s.ldy + k : k * s.ldy + column];
@@ -484,7 +484,7 @@ __device__ __forceinline__ f32 product(const Work& work, const Shape& s, int lin
 
 // The k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned two are loaded before the first is
 // added (all at once, some instances spill); elsewhere there are seldom any.
-__device__ __forceinline__ f32 sum_edges(const Work& work, const Shape& s, int line, int column) {
+__device__ __forceinline__ f32 sum_edges(const Work& work, const Extents& s, int line, int column) {
     if (work.k_low == 0 && work.k_high == s.k) return 0.0F;
     constexpr int abreast = align_x < 16 ? 2 : 1;
     f32 sum = 0.0F;
@@ -497,14 +497,14 @@ __device__ __forceinline__ f32 sum_edges(const Work& work, const Shape& s, int l
     return sum;
 }
 
-__device__ __forceinline__ Out* place_in_c(const Work& work, const Shape& s, int line, int column) {
+__device__ __forceinline__ Out* place_in_c(const Work& work, const Extents& s, int line, int column) {
     const i64 at = work.first_line + static_cast<i64>(line) * work.line_step;
     return work.c + (swap_ab ? (work.first_column + column) * s.ldc + at : at * s.ldc + work.first_column + column);
 }
 
 // What beta multiplies is on its way while compute() adds up the element.
 template <typename Compute>
-__device__ __forceinline__ void store(const Work& work, const Shape& s, int line, int column, const Compute& compute) {
+__device__ __forceinline__ void store(const Work& work, const Extents& s, int line, int column, const Compute& compute) {
     Out* const to = place_in_c(work, s, line, column);
     const f32 before = s.beta != 0.0F ? to_f32(*to) : 0.0F;
     const f32 value = s.alpha * compute();
@@ -553,7 +553,7 @@ __device__ __forceinline__ void sync_cluster() {
 #endif
 }
 
-__device__ __forceinline__ void finish_in_cluster(const Work& work, const Shape& s, f32* mine) {
+__device__ __forceinline__ void finish_in_cluster(const Work& work, const Extents& s, f32* mine) {
     sync_cluster();
     for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads, [&](int i, int line, int column) {
         store(work, s, line, column, [&] {
@@ -566,11 +566,11 @@ __device__ __forceinline__ void finish_in_cluster(const Work& work, const Shape&
 }
 
 // Slot of a part of this block's tile in the workspace.
-__device__ __forceinline__ f32* slot(f32* partial, u32 tile, const Shape& s, int part) {
+__device__ __forceinline__ f32* slot(f32* partial, u32 tile, const Extents& s, int part) {
     return partial + (static_cast<i64>(tile) * s.split_k + part) * (block_lines * block_n);
 }
 
-__device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& s, const f32* from, u32* counter) {
+__device__ __forceinline__ void finish_in_memory(const Work& work, const Extents& s, const f32* from, u32* counter) {
     if (!is_last(counter, s.split_k)) return;
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
         store(work, s, line, column, [&] {
@@ -581,7 +581,7 @@ __device__ __forceinline__ void finish_in_memory(const Work& work, const Shape& 
     });
 }
 
-__device__ __forceinline__ void finish(const Work& work, const Shape& s, f32* left, f32* partial, u32* counters) {
+__device__ __forceinline__ void finish(const Work& work, const Extents& s, f32* left, f32* partial, u32* counters) {
     const u32 tile = (blockIdx.z * gridDim.y + blockIdx.y) * (gridDim.x / s.split_k) + blockIdx.x / s.split_k;
     f32* const mine = cluster ? left + warps_k * work.columns * sum_pitch : slot(partial, tile, s, work.part);
     for_elements(work, threadIdx.x, threads, [&](int i, int line, int column) {
@@ -611,7 +611,7 @@ constexpr int sector_elements = 64;  // 128 bytes, what L2 fetches at once
 
 // This block's share of the whole of Y. All blocks want all of it at the same time: what is not there yet by then makes each of them wait
 // in the same queues.
-__device__ __forceinline__ void prefetch_y(const Work& work, const Shape& s) {
+__device__ __forceinline__ void prefetch_y(const Work& work, const Extents& s) {
     const int along = ceil_div(y_along_k ? s.k : work.columns, sector_elements);
     const int across = y_along_k ? work.columns : s.k;
 #pragma unroll 1
@@ -620,7 +620,7 @@ __device__ __forceinline__ void prefetch_y(const Work& work, const Shape& s) {
 }
 
 // The first k of the block's part of X.
-__device__ __forceinline__ void prefetch_x(const Work& work, const Shape& s) {
+__device__ __forceinline__ void prefetch_x(const Work& work, const Extents& s) {
     const int depth = min(s.prefetch_k, work.k_end - work.k_begin);
     const int along = ceil_div(x_along_k ? depth : work.lines, sector_elements);
     const int across = x_along_k ? work.lines : depth;
@@ -635,13 +635,13 @@ __device__ __forceinline__ void prefetch_x(const Work& work, const Shape& s) {
 }
 
 // What beta multiplies, each part of the tile a share.
-__device__ __forceinline__ void prefetch_c(const Work& work, const Shape& s) {
+__device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
     for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads,
                  [&](int, int line, int column) { prefetch(place_in_c(work, s, line, column)); });
 }
 
 // Lets the next launch be set up, and waits for what the stream holds before this one.
-__device__ __forceinline__ void take_turn(const Work& work, const Shape& s) {
+__device__ __forceinline__ void take_turn(const Work& work, const Extents& s) {
     dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
     if (s.prefetch_k > 0) {  // allowed before the turn: L2 is where all writes meet
@@ -660,7 +660,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, u32* counters, f32* partial, int split_k, int part_k,
                      int prefetch_k) {
     extern __shared__ __align__(16) unsigned char shared[];
-    const Shape s = {swap_ab ? n : m,       swap_ab ? m : n, k,    swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta,
+    const Extents s = {swap_ab ? n : m,       swap_ab ? m : n, k,    swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta,
                      split_k, part_k, prefetch_k};
     // Blocks along x: the parts of a tile, tile after tile; along y the tiles of Y; along z the batch.
     Work work;

@@ -3,9 +3,9 @@
 #include <limits>
 #include <utility>
 
-#include "kernel_templates/gemm/descent.h"
-#include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma/geometry.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/descent.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -326,7 +326,7 @@ class Mma final : public StructuredFamily {
             return "C has more tiles than a grid has blocks";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 30; }
+    int complexity_order() const override { return 30; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 

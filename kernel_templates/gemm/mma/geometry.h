@@ -3,10 +3,10 @@
 #include <array>
 #include <cstdint>
 
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What gemm/mma's rules, cost model and launch plans share: a problem and a config with names resolved, and the resources that
 // follow from them. The same formulas stand in kernel.cuh.

@@ -26,9 +26,9 @@ constexpr bool pack = ${pack};                  // unaligned operands were copie
 constexpr bool split_barrier = ${split_barrier};  // warps tell that they have read a tile one mma step before they wait
 // ---- end of parameters ----
 // clang-format on
-#include "gemm/block_order.cuh"
-#include "gemm/pack.cuh"
-#include "gemm/prefetch_c.cuh"
+#include "gemm/device/block_order.cuh"
+#include "gemm/device/pack.cuh"
+#include "gemm/device/prefetch_c.cuh"
 
 constexpr int threads = 32 * warps_m * warps_n;
 constexpr int warp_m = block_m / warps_m;

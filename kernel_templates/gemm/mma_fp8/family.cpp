@@ -2,10 +2,10 @@
 #include <array>
 #include <cmath>
 
-#include "kernel_templates/gemm/epilogue.h"
-#include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/op/epilogue.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
@@ -118,7 +118,7 @@ class MmaFp8 final : public StructuredFamily {
         if (tiles > 1e9) return "C has more tiles than 32-bit numbers count";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 45; }
+    int complexity_order() const override { return 45; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 

@@ -44,11 +44,11 @@ using Sums = float[tiles_m][tiles_n][4];
 
 }  // namespace
 
-#include "gemm/pairs.cuh"
-#include "gemm/hopper_schedule.cuh"
-#include "gemm/pair_store.cuh"
-#include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_epilogue.cuh"
+#include "gemm/device/pairs.cuh"
+#include "gemm/device/hopper/hopper_schedule.cuh"
+#include "gemm/device/pair_store.cuh"
+#include "gemm/device/fp8_scales.cuh"
+#include "gemm/device/fp8_epilogue.cuh"
 
 namespace {
 
@@ -158,7 +158,7 @@ __device__ __forceinline__ void clear(Sums& sums) {
 }
 
 // sums += products, of one step of 128 k, times its scales.
-__device__ __forceinline__ void promote(Sums& sums, const Sums& products, const Scales& scales, const Shape& s, const Tile& tile,
+__device__ __forceinline__ void promote(Sums& sums, const Sums& products, const Scales& scales, const Extents& s, const Tile& tile,
                                         const WarpPlace& warp, int step) {
     float of_rows[tiles_m][2];
     if constexpr (scale_mode == 3) {
@@ -188,7 +188,7 @@ __device__ __forceinline__ void promote(Sums& sums, const Sums& products, const 
     }
 }
 
-__device__ __forceinline__ void store_tile(const Output& out, const Scales& scales, const Shape& s, const Tile& tile, const WarpPlace& warp,
+__device__ __forceinline__ void store_tile(const Output& out, const Scales& scales, const Extents& s, const Tile& tile, const WarpPlace& warp,
                                            Epilogue& epilogue, const Sums& sums) {
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     const Scales scales{scale_a, scale_b, {scale_a_batch, scale_a_line, scale_a_k}, {scale_b_batch, scale_b_line, scale_b_k}};
     const Output out{c, nullptr, hopper::policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, nullptr, nullptr};
     Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
-    const Shape shape{m, n, k, batch, count_m, count_n, count_m * count_n * batch, 1, group, raster};
+    const Extents shape{m, n, k, batch, count_m, count_n, count_m * count_n * batch, 1, group, raster};
     const int warp = threadIdx.x / 32;
     const WarpPlace place_of_warp{warp % warps_m * (block_m / warps_m), warp / warps_m * (block_n / warps_n), static_cast<int>(threadIdx.x % 32)};
     Schedule schedule(shape, 0);

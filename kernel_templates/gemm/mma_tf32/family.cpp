@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/f32_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
 #include "kernel_templates/gemm/mma_tf32/geometry.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/f32_parts.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 
@@ -156,7 +156,7 @@ class MmaTf32 final : public StructuredFamily {
     std::string_view about() const override {
         return "f32 operands on mma.sync m16n8k8, as tf32 or as three products of tf32 parts, sm_80 and later";
     }
-    int ladder_rung() const override { return 30; }
+    int complexity_order() const override { return 30; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() < 80) return "mma.sync of tf32 and cp.async need sm_80 or later";
         const Gemm g(problem);

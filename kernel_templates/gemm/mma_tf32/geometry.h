@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What the rules, the cost model and the launch plan of gemm/mma_tf32 share. The same formulas stand in kernel.cuh.
 namespace autotune::mma_tf32 {

@@ -28,9 +28,9 @@ constexpr int min_blocks = ${min_blocks};
 // clang-format on
 // ---- end of parameters ----
 static_assert(is_same<In, f32> && is_same<Out, f32>, "operands and results are f32");
-#include "gemm/block_order.cuh"
-#include "gemm/f32_split.cuh"
-#include "gemm/store_run.cuh"
+#include "gemm/device/block_order.cuh"
+#include "gemm/device/f32_split.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 
@@ -399,4 +399,4 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     }
 }
 
-#include "gemm/add_parts.cuh"
+#include "gemm/device/add_parts.cuh"

@@ -5,10 +5,10 @@
 #include <limits>
 #include <utility>
 
-#include "kernel_templates/gemm/epilogue.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/scaling.h"
-#include "src/core/dtype.h"
+#include "kernel_templates/gemm/op/epilogue.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/op/scaling.h"
+#include "src/core/problem/dtype.h"
 
 namespace autotune::gemm {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "src/core/problem.h"
+#include "src/core/problem/problem.h"
 #include "src/gpu/blas.h"
 
 namespace autotune::gemm {

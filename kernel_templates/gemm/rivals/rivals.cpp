@@ -1,5 +1,5 @@
+#include "kernel_templates/gemm/op/scaling.h"
 #include "kernel_templates/gemm/rivals/blas_product.h"
-#include "kernel_templates/gemm/scaling.h"
 #include "src/core/error.h"
 #include "src/rivals/rival.h"
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/gemm/simt/geometry.h"
-#include "kernel_templates/gemm/tile_shapes.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -135,7 +135,7 @@ class GemmSimt final : public StructuredFamily {
     std::string_view about() const override {
         return "CUDA cores: naive, and tiles through shared memory; any layout and alignment";
     }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 
 namespace autotune::simt {
 

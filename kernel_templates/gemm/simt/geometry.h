@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What a resolved config of gemm/simt takes of an SM: read by its rules and its cost model.
 namespace autotune::simt {

@@ -28,7 +28,7 @@ constexpr bool cp_async = ${cp_async};
 constexpr int min_blocks = ${min_blocks};
 // clang-format on
 // ---- end of parameters ----
-#include "gemm/store_run.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 
@@ -53,7 +53,7 @@ constexpr int width_a = smaller(asked, align_a / static_cast<int>(sizeof(In)));
 constexpr int width_b = smaller(asked, align_b / static_cast<int>(sizeof(In)));
 constexpr int width_c = smaller(smaller(asked, run_n), align_c / static_cast<int>(sizeof(Out)));
 
-struct Shape {
+struct Extents {
     i64 m, n, k;
     i64 lda, ldb, ldc;
     f32 alpha, beta;
@@ -310,7 +310,7 @@ __device__ __forceinline__ void sum_direct(Sums& sums, const Source& a, const So
 
 // ---- results ----
 
-__device__ __forceinline__ void store(const Sums& sums, Out* c, const Shape& shape, i64 tile_row, i64 tile_col) {
+__device__ __forceinline__ void store(const Sums& sums, Out* c, const Extents& shape, i64 tile_row, i64 tile_col) {
     const int rows = clipped(shape.m - tile_row) - thread_row();
     const int cols = clipped(shape.n - tile_col) - thread_col();
     Out* const first = c + (tile_row + thread_row()) * shape.ldc + tile_col + thread_col();
@@ -332,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, void*) {
     if constexpr (!reads_c) beta = 0;
-    const Shape shape = {m, n, k, lda, ldb, ldc, alpha, beta};
+    const Extents shape = {m, n, k, lda, ldb, ldc, alpha, beta};
     const i64 tiles_n = (shape.n + block_n - 1) / block_n;
     const i64 tiles = (shape.m + block_m - 1) / block_m * tiles_n;
     for (i64 at = blockIdx.x; at < tiles * batch; at += gridDim.x) {

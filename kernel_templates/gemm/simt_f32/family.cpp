@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/f32_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/f32_parts.h"
 #include "kernel_templates/gemm/simt_f32/geometry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -264,7 +264,7 @@ class SimtF32 final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/simt_f32"; }
     std::string_view about() const override { return "f32 on CUDA cores: naive, and tiles through shared memory; any layout"; }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device&) const override {
         const Gemm g(problem);
         const bool is_strict = problem.word("compute") == to_string(DType::f32) || gemm::refuses_short_sums(problem);

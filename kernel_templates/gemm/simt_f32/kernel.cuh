@@ -30,8 +30,8 @@ constexpr int min_blocks = ${min_blocks};
 // clang-format on
 // ---- end of parameters ----
 static_assert(is_same<In, f32> && is_same<Out, f32>, "operands and results are f32");
-#include "gemm/block_order.cuh"
-#include "gemm/store_run.cuh"
+#include "gemm/device/block_order.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 
@@ -375,10 +375,10 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     const int row = thread_row(), col = thread_col();
     const int tiles = (a.k + block_k - 1) / block_k;
     const bool is_inside = a.first_line + block_m <= a.lines && b.first_line + block_n <= b.lines;
-    const int whole_tiles = is_inside ? a.k / block_k : 0;
+    const int inner_tiles = is_inside ? a.k / block_k : 0;
     const auto begin = [&](int tile, int place, bool copies_whole) {
         const u32 stage = place * sizeof(Stage);
-        if (copies_whole || tile < whole_tiles) {
+        if (copies_whole || tile < inner_tiles) {
             fill_a.template begin<true>(stage, tile * block_k);
             fill_b.template begin<true>(stage, tile * block_k);
         } else {
@@ -437,7 +437,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     };
     // Two loops: one whose copies could be whole or ragged was 3 % slower.
 #pragma unroll 1
-    for (; tile - 1 + ahead < whole_tiles; ++tile) sum_one(true);
+    for (; tile - 1 + ahead < inner_tiles; ++tile) sum_one(true);
 #pragma unroll 1
     for (; tile <= tiles; ++tile) sum_one(false);
     ptx::cp_async_wait<0>();
@@ -449,9 +449,9 @@ __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, cons
     const int row = thread_row(), col = thread_col();
     const int tiles = (a.k + block_k - 1) / block_k;
     const bool is_inside = a.first_line + block_m <= a.lines && b.first_line + block_n <= b.lines;
-    const int whole_tiles = is_inside ? a.k / block_k : 0;
+    const int inner_tiles = is_inside ? a.k / block_k : 0;
     const auto load = [&](int tile, bool is_whole) {
-        if (is_whole || tile < whole_tiles) {
+        if (is_whole || tile < inner_tiles) {
             transposer.template load<true>(tile * block_k);
         } else {
             transposer.template load<false>(tile * block_k);
@@ -478,7 +478,7 @@ __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, cons
         read = next;
     };
 #pragma unroll 1
-    for (; tile + 1 < whole_tiles; ++tile) sum_one(true);
+    for (; tile + 1 < inner_tiles; ++tile) sum_one(true);
 #pragma unroll 1
     for (; tile <= tiles; ++tile) sum_one(false);
 }
@@ -556,4 +556,4 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     store(sums, {c + which * stride_c + at.row * ldc + at.col, ldc, alpha, beta, m - at.row, n - at.col});
 }
 
-#include "gemm/add_parts.cuh"
+#include "gemm/device/add_parts.cuh"

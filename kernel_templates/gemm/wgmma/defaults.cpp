@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/descent.h"
+#include "kernel_templates/gemm/shared/descent.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
 
 namespace autotune::wgmma {
@@ -19,10 +19,10 @@ struct Corner {
 ResolvedConfig corner_of(const Tile& t, const Corner& corner, const Candidates& from) {
     ResolvedConfig s = from.usual;
     s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
-    s.math_groups = t.math_groups, s.pingpong = t.pingpong;
+    s.consumer_warpgroups = t.consumer_warpgroups, s.pingpong = t.pingpong;
     s.cluster_m = corner.cluster_m, s.cluster_k = corner.cluster_k;
     s.swap_ab = corner.swap_ab;
-    s.tma_store = corner.tma_store, s.store_buffers = corner.tma_store != 0 ? t.store_buffers : 2;
+    s.tma_store = corner.tma_store, s.epilogue_stages = corner.tma_store != 0 ? t.epilogue_stages : 2;
     s.tma_swizzle = 128;
     s.reduce_kernel = corner.reduce_kernel, s.split_k = corner.split_k;
     s.raster = 0, s.group = corner.group;
@@ -35,7 +35,7 @@ ResolvedConfig corner_of(const Tile& t, const Corner& corner, const Candidates& 
 // {cluster_k, split_k, reduce_kernel}: ways to divide K.
 constexpr std::array<std::array<int64_t, 3>, 10> kDivisions = {
     {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {8, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
-// {block_m, math_groups, pingpong}
+// {block_m, consumer_warpgroups, pingpong}
 constexpr std::array<std::array<int64_t, 3>, 7> kHeights = {
     {{64, 1, 0}, {64, 2, 1}, {128, 1, 0}, {128, 2, 0}, {128, 2, 1}, {192, 3, 0}, {256, 2, 0}}};
 // Registers for sums up to which no tile of the list spills; ping-pong 128x176 and 128x192 do.
@@ -56,12 +56,12 @@ void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& devic
     const auto offer_complete = [&](const ResolvedConfig& s) {
         if (s.accumulators() <= kMostSums) offer(completed(s, g, device));
     };
-    for (const auto& [block_m, math_groups, pingpong] : kHeights) {
+    for (const auto& [block_m, consumer_warpgroups, pingpong] : kHeights) {
         for (const int64_t wider : {-64, -32, -16, 0, 16, 32, 64}) {
             ResolvedConfig s = of;
-            s.block_m = block_m, s.math_groups = math_groups, s.pingpong = pingpong;
+            s.block_m = block_m, s.consumer_warpgroups = consumer_warpgroups, s.pingpong = pingpong;
             s.block_n += wider;
-            s.store_buffers = std::min<int64_t>(s.store_buffers, 2);
+            s.epilogue_stages = std::min<int64_t>(s.epilogue_stages, 2);
             if (s.block_n >= 16 && s.block_n <= 256) offer_complete(s);
         }
     }
@@ -82,21 +82,21 @@ void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& devic
         for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
             ResolvedConfig s = of;
             s.tma_store = tma_store, s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
-            if (tma_store == 0) s.store_buffers = 2;
+            if (tma_store == 0) s.epilogue_stages = 2;
             if (s.cluster_blocks() <= 8) offer_complete(s);
         }
     }
     if (of.tma_store == 0) return;
     ResolvedConfig other_way = of;
-    other_way.whole_tiles = 1 - of.whole_tiles;
+    other_way.overlap_epilogue = 1 - of.overlap_epilogue;
     offer_complete(other_way);
     if (of.in_bytes == 2) {
         ResolvedConfig turned = of;
-        turned.turn_k = 1 - of.turn_k;
+        turned.serpentine_k = 1 - of.serpentine_k;
         offer_complete(turned);
     }
     ResolvedConfig staged_whole = of;
-    staged_whole.store_buffers = of.block_n / of.span_c();
+    staged_whole.epilogue_stages = of.block_n / of.span_c();
     offer_complete(staged_whole);
 }
 
@@ -117,7 +117,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
                 for (const auto& [cluster_k, split_k, reduce_kernel] : kDivisions) {
                     if ((cluster_k * split_k > 1) != is_divided) continue;
                     ResolvedConfig s = first;
-                    s.tma_store = tma_store, s.store_buffers = tma_store != 0 ? tile.store_buffers : 2;
+                    s.tma_store = tma_store, s.epilogue_stages = tma_store != 0 ? tile.epilogue_stages : 2;
                     s.cluster_k = cluster_k, s.split_k = split_k, s.reduce_kernel = reduce_kernel;
                     descent.offer(completed(s, g, device));
                 }

@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "kernel_templates/gemm/wgmma/geometry.h"
-#include "src/core/search_space.h"
+#include "src/core/space/search_space.h"
 
 // How families of wgmma find their default config and their named ones: from a list of tiles.
 namespace autotune::wgmma {
 
 struct Tile {
     const char* name;
-    std::int64_t block_m, block_n, block_k, math_groups, pingpong, store_buffers = 2, product_sets = 1;
+    std::int64_t block_m, block_n, block_k, consumer_warpgroups, pingpong, epilogue_stages = 2, product_sets = 1;
 };
 
 struct Candidates {

@@ -1,7 +1,7 @@
 #include <array>
 
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
 #include "kernel_templates/gemm/wgmma/launch.h"
 #include "kernel_templates/gemm/wgmma/relaunch.h"
@@ -58,15 +58,15 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const auto is_large = [](const ResolvedConfig& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
     std::vector<Constraint> all;
     // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
-    // three groups. The usual loop, incremental alone, stays legal: it may stand in for a kernel that is not there yet.
+    // three groups. The usual loop, advance_descriptors alone, stays legal: it may stand in for a kernel that is not there yet.
     all.push_back(
         {"non-default mainloop in more than four waves on a tile below 128x112, with steps above 64 or with three consumer "
          "warpgroups",
-         {"block_m", "block_n", "block_k", "math_groups", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "incremental",
-          "whole_tiles"},
+         {"block_m", "block_n", "block_k", "consumer_warpgroups", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+          "advance_descriptors", "overlap_epilogue"},
          rule([=](const ResolvedConfig& s) {
-             if ((s.incremental == 1 && s.whole_tiles == 0) || has_few_rows(g)) return true;
-             return (is_large(s) && s.math_groups <= 2) ||
+             if ((s.advance_descriptors == 1 && s.overlap_epilogue == 0) || has_few_rows(g)) return true;
+             return (is_large(s) && s.consumer_warpgroups <= 2) ||
                     wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
          })});
     // Of 143 winners of large products one is in squares of four, none in larger ones.
@@ -74,41 +74,45 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    {"raster", "group"},
                    rule([](const ResolvedConfig& s) { return s.raster != 2 || s.group == 4; })});
     all.push_back(
-        {"turn_k without several whole tiles a cluster, in a tile below 128x112, with steps above 64 or a non-default mainloop",
-         {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "incremental", "turn_k"},
+        {"serpentine_k without several whole tiles a cluster, in a tile below 128x112, with steps above 64 or a non-default "
+         "mainloop",
+         {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "cluster_k", "swap_ab", "split_k", "advance_descriptors",
+          "serpentine_k"},
          rule([=](const ResolvedConfig& s) {
-             if (s.turn_k == 0) return true;
+             if (s.serpentine_k == 0) return true;
              const wgmma::Grid grid(g, s, device);
-             return is_large(s) && s.incremental == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
+             return is_large(s) && s.advance_descriptors == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
          })});
     // 8192x28672x4096 and 8192x24576x1536 in strips of 11 and 22 tiles took 2.3 and 2.6 % less energy than in strips of 8 and 16.
-    all.push_back({"strips of 12 or 24 tiles without turn_k", {"group", "turn_k"}, rule([](const ResolvedConfig& s) {
-                       return s.turn_k == 1 || (s.group != 12 && s.group != 24);
+    all.push_back({"strips of 12 or 24 tiles without serpentine_k", {"group", "serpentine_k"}, rule([](const ResolvedConfig& s) {
+                       return s.serpentine_k == 1 || (s.group != 12 && s.group != 24);
                    })});
-    all.push_back(
-        {"whole_tiles without incremental or without tma_store",
-         {"tma_store", "incremental", "whole_tiles"},
-         rule([=](const ResolvedConfig& s) { return s.whole_tiles == 0 || (s.incremental == 1 && s.tma_store == 1); })});
-    all.push_back({"whole_tiles and C is read, but with swap_ab or without a store under the next tile",
-                   {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "store_buffers", "whole_tiles"},
+    all.push_back({"overlap_epilogue without advance_descriptors or without tma_store",
+                   {"tma_store", "advance_descriptors", "overlap_epilogue"},
                    rule([=](const ResolvedConfig& s) {
-                       return s.whole_tiles == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
+                       return s.overlap_epilogue == 0 || (s.advance_descriptors == 1 && s.tma_store == 1);
+                   })});
+    all.push_back({"overlap_epilogue and C is read, but with swap_ab or without a store under the next tile",
+                   {"block_m", "block_n", "consumer_warpgroups", "pingpong", "swap_ab", "epilogue_stages", "overlap_epilogue"},
+                   rule([=](const ResolvedConfig& s) {
+                       return s.overlap_epilogue == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
                    })});
     // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
     // so, 0.95 ms in tiles of 128x128 (H100, 2026-11-27).
-    all.push_back({"more than 128 exchanged sums a thread leave no registers for the addresses of direct stores",
-                   {"block_m", "block_n", "math_groups", "pingpong", "swap_ab", "cluster_k", "tma_store", "reduce_kernel"},
-                   rule([](const ResolvedConfig& s) {
-                       const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
-                       return s.swap_ab == 0 || !stores_alone || s.accumulators() <= 128;
-                   })});
+    all.push_back(
+        {"more than 128 exchanged sums a thread leave no registers for the addresses of direct stores",
+         {"block_m", "block_n", "consumer_warpgroups", "pingpong", "swap_ab", "cluster_k", "tma_store", "reduce_kernel"},
+         rule([](const ResolvedConfig& s) {
+             const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
+             return s.swap_ab == 0 || !stores_alone || s.accumulators() <= 128;
+         })});
     // NVRTC 13.0: 160 bytes spilled with 64 sums, 770 with 96; none with 56.
     all.push_back(
         {"three consumer warpgroups leave no registers for what direct stores read of C beside more than 56 sums a thread",
-         {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},
+         {"block_m", "block_n", "consumer_warpgroups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},
          rule([=](const ResolvedConfig& s) {
              const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
-             return !g.reads_c || s.math_groups < 3 || !stores_alone || s.accumulators() <= 56;
+             return !g.reads_c || s.consumer_warpgroups < 3 || !stores_alone || s.accumulators() <= 56;
          })});
     for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     return all;
@@ -130,7 +134,7 @@ class Wgmma final : public StructuredFamily {
         if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 40; }
+    int complexity_order() const override { return 40; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 

@@ -30,7 +30,7 @@ Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     steps = ceil_div(g.k, s.block_k);
     // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that
     // waits for another's end doubles the time.
-    room = std::max<int64_t>(1, gemm::sms_of_clusters(device, s.cluster_blocks()) / s.cluster_blocks());
+    room = std::max<int64_t>(1, gemm::usable_sms(device, s.cluster_blocks()) / s.cluster_blocks());
     // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
@@ -44,10 +44,10 @@ int64_t Grid::steps_each(const ResolvedConfig& s) const {
 }
 
 bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
-    // Two math groups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
+    // Two consumer warpgroups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
     // NVRTC 13.0).
     const int64_t registers = 128;
-    return s.math_groups == 1 && s.accumulators() <= 32 &&
+    return s.consumer_warpgroups == 1 && s.accumulators() <= 32 &&
            gemm::blocks_per_sm(device.limits, s.smem_bytes(stages), s.threads(), registers) >= 2;
 }
 
@@ -57,29 +57,29 @@ constexpr double kUsableL2 = 0.6e6;  // bytes of a MiB that an operand keeps to 
 
 // Times are clocks of an SM where no unit is named.
 struct Constants {
-    double multiply, overhead;           // of a K step: over what the tensor cores' peak says, and beside it
-    double l2_bytes, l2_bytes_of_all;    // a clock, of one SM and of all
-    double latency;                      // of a stage of the ring
-    double of_two, of_three;             // latencies that a step of a ring of so few stages waits beside its work
-    double ask;                          // of a line that many blocks load in the same step
-    std::array<double, 4> straddling;    // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
-                                         // M-side operand along K and along M, of the N-side operand
-    double half_lines;                   // multiplications of steps of 64 bytes, over those of steps of whole lines
+    double multiply, overhead;            // of a K step: over what the tensor cores' peak says, and beside it
+    double l2_bytes, l2_bytes_of_all;     // a clock, of one SM and of all
+    double latency;                       // of a stage of the ring
+    double wait_2_stages, wait_3_stages;  // latencies that a step of a ring of so few stages waits beside its work
+    double ask;                           // of a line that many blocks load in the same step
+    std::array<double, 4> straddling;     // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
+                                          // M-side operand along K and along M, of the N-side operand
+    double half_lines;                    // multiplications of steps of 64 bytes, over those of steps of whole lines
     double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
     double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
-    double lone_store;                   // over that, where neighbours of a row are not stored as a pair
-    double late_span, direct_read;       // of C, that beta multiplies
-    double combine, combine_area;        // parts of a tile that meet
-    double meeting, meeting_block;       // of the blocks that divide K in a cluster, and for each of them
-    double combine_part;                 // an element of each part but the first, which the last block to come adds
-    double clock, memory;                // shares of the maximum
-    double memory_us, output;            // before memory delivers; a byte of C in bytes of operands
-    double shared_sectors;               // a byte of C in a sector that two tiles write
-    double overlap;                      // exponent of the norm that adds computing and memory: 1 hides nothing
-    double reduce_us, reduced_bytes;     // of the second kernel, a microsecond
-    double ragged;                       // of the larger operand that is read again where a last tile has no rows
+    double unpaired_store;               // over that, where neighbours of a row are not stored as a pair
+    double overlapped_c_read, direct_read;  // of C, that beta multiplies
+    double combine, combine_area;           // parts of a tile that meet
+    double meeting, meeting_block;          // of the blocks that divide K in a cluster, and for each of them
+    double combine_part;                    // an element of each part but the first, which the last block to come adds
+    double clock, memory;                   // shares of the maximum
+    double memory_us, output;               // before memory delivers; a byte of C in bytes of operands
+    double shared_sectors;                  // a byte of C in a sector that two tiles write
+    double overlap;                         // exponent of the norm that adds computing and memory: 1 hides nothing
+    double reduce_us, reduced_bytes;        // of the second kernel, a microsecond
+    double ragged;                          // of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
@@ -92,8 +92,8 @@ constexpr Constants kOfHalf = {.multiply = 2.19,
                                .l2_bytes = 93.9,
                                .l2_bytes_of_all = 3781.0,
                                .latency = 3005.0,
-                               .of_two = 1.18,
-                               .of_three = 0.0849,
+                               .wait_2_stages = 1.18,
+                               .wait_3_stages = 0.0849,
                                .ask = 0.256,
                                .straddling = {1.02, 1.16, 1.11, 1.5},
                                .half_lines = 1.63,
@@ -103,8 +103,8 @@ constexpr Constants kOfHalf = {.multiply = 2.19,
                                .direct_area = 4.0,
                                .tma_area = 10.6,
                                .unaligned_store = 36.8,
-                               .lone_store = 4.13,
-                               .late_span = 2221.0,
+                               .unpaired_store = 4.13,
+                               .overlapped_c_read = 2221.0,
                                .direct_read = 64.5,
                                .combine = 15804.0,
                                .combine_area = 3.04,
@@ -130,8 +130,8 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .l2_bytes = 149.0,
                                 .l2_bytes_of_all = 9190.0,
                                 .latency = 2190.0,
-                                .of_two = 0.0,
-                                .of_three = 0.0,
+                                .wait_2_stages = 0.0,
+                                .wait_3_stages = 0.0,
                                 .ask = 0.0,
                                 .straddling = {},
                                 .half_lines = 1.0,
@@ -141,8 +141,8 @@ constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .direct_area = 2.3,
                                 .tma_area = 8.0,
                                 .unaligned_store = 0.0,
-                                .lone_store = 1.0,
-                                .late_span = 1200.0,
+                                .unpaired_store = 1.0,
+                                .overlapped_c_read = 1200.0,
                                 .direct_read = 120.0,
                                 .combine = 5240.0,
                                 .combine_area = 2.6,
@@ -196,17 +196,17 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);  // few busy SMs get more each
-    // What adding products outside of the tensor cores takes of the issue slots: a band's warps of all math groups one after
-    // another. With two sets of products it runs beside the own multiplications, with three bands or more of a tile beside other
-    // bands', else half of it (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks a step, 192x128 1,000, 256x128
-    // 1,170). Ping-pong groups multiply for a tile at a time, beside nobody (128x128: 1,090).
+    // What adding products outside of the tensor cores takes of the issue slots: a band's warps of all consumer warpgroups one
+    // after another. With two sets of products it runs beside the own multiplications, with three bands or more of a tile beside
+    // other bands', else half of it (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks a step, 192x128 1,000,
+    // 256x128 1,170). Ping-pong groups multiply for a tile at a time, beside nobody (128x128: 1,090).
     const double additions = s.promotes ? bands_in_tile * (static_cast<double>(s.block_n) / 2.0 + 60.0) : 0.0;
     const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
     const double latency = c.latency + (s.sharing_blocks() > 1 ? 250.0 : 0.0);
-    const double shallow = latency * (s.stages == 2 ? c.of_two : s.stages == 3 ? c.of_three : 0.0);
-    const double asks =
-        gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.count_m), static_cast<double>(grid.count_n));
+    const double shallow = latency * (s.stages == 2 ? c.wait_2_stages : s.stages == 3 ? c.wait_3_stages : 0.0);
+    const double asks = gemm::concurrent_requests_per_line(g, s.swap_ab != 0, static_cast<double>(grid.count_m),
+                                                           static_cast<double>(grid.count_n));
     const double same = c.ask * std::min(asks, 8.0 * static_cast<double>(grid.clusters));
     return shallow + same +
            std::max(std::max({multiply, shared, l2, additions}) + c.overhead + exposed,
@@ -218,8 +218,8 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
 // pair.
 double read_clocks(const ResolvedConfig& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
-    const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.store_buffers);
-    if (s.tma_store != 0) return constants(s).late_span * static_cast<double>(late_spans);
+    const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.epilogue_stages);
+    if (s.tma_store != 0) return constants(s).overlapped_c_read * static_cast<double>(late_spans);
     const auto elements = static_cast<double>(s.bands() * s.block_n / 2);
     return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
@@ -229,13 +229,13 @@ double tile_clocks(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
-    const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.lone_store : 1.0;
+    const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.unpaired_store : 1.0;
     const double alone = stores_alone ? lone * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
     // With one buffer each span waits for the one before: a guess, not measured.
-    const double area_per_clock = s.tma_store == 0                            ? c.direct_area
-                                  : s.store_buffers == s.block_n / s.span_c() ? 16.0
-                                  : s.store_buffers == 1                      ? 6.0
-                                                                              : c.tma_area;
+    const double area_per_clock = s.tma_store == 0                              ? c.direct_area
+                                  : s.epilogue_stages == s.block_n / s.span_c() ? 16.0
+                                  : s.epilogue_stages == 1                      ? 6.0
+                                                                                : c.tma_area;
     return c.tile + alone + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
 // Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
@@ -358,7 +358,7 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const 
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     const double of_memory = s.in_bytes == 2 ? read_again_bytes(g, s, grid, device) / 17e6 : 0.0;
     // Ten pairs in blocks of a second: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
-    const double of_turns = s.turn_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
+    const double of_turns = s.serpentine_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
     return (at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2) + of_memory) * of_turns;
 }
 
@@ -393,9 +393,9 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double compute = clocks_of(g, s, grid) / (device.clock_mhz * c.clock);
     const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
-    const double turns = s.turn_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
+    const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
     const double additions =
-        s.in_bytes == 2 && s.incremental == 0 ? 1.01 : 1.0;  // what winners of large products gain is 0.5 to 1.0 %
+        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // what winners of large products gain is 0.5 to 1.0 %
     return larger(alone, power_us(g, s, grid, device)) * turns * additions + pack_us(g, s, device);
 }
 

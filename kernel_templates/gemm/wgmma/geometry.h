@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What gemm/wgmma's rules, cost model and launch plans share: a problem and a config with names resolved, and the sizes that
 // follow from them. The same formulas stand in kernel.cuh.
@@ -23,14 +23,14 @@ using gemm::round_up;
     ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
     ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", values_in_steps(16, 256, 16)) \
     ROW(block_k, 1, compile, "depth of a stage", 32, 64, 128) \
-    ROW(math_groups, 1, compile, "warpgroups that multiply", 1, 2, 3) \
-    ROW(pingpong, 1, compile, "0: math groups share a tile; 1: each has its own", 0, 1) \
+    ROW(consumer_warpgroups, 1, compile, "warpgroups that multiply", 1, 2, 3) \
+    ROW(pingpong, 1, compile, "0: consumer warpgroups share a tile; 1: each has its own", 0, 1) \
     ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2, 4) \
     ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2, 4) \
     ROW(cluster_k, 1, compile, "blocks that divide the K of a tile and add it through their shared memory", 1, 2, 4, 8) \
     ROW(swap_ab, 1, compile, "1: computes the transpose, so that few rows become few columns", 0, 1) \
     ROW(tma_store, 1, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications", 0, 1) \
-    ROW(store_buffers, 1, compile, "spans of C that may be on their way to memory by TMA", 1, 2, 3, 4) \
+    ROW(epilogue_stages, 1, compile, "spans of C that may be on their way to memory by TMA", 1, 2, 3, 4) \
     ROW(tma_swizzle, 1, compile, "bytes of an operand's row that a swizzle pattern spans", 64, 128) \
     ROW(reduce_kernel, 0, compile, "who adds the parts of split-K: 0: the last block of a tile, 1: a second kernel", 0, 1) \
     ROW(stages, 1, launch, "stages of the ring", 2, 3, 4, 5, 6, 7, 8, 9, 10, 12) \
@@ -44,20 +44,20 @@ using gemm::round_up;
 
 // ... and those that some have.
 #define GEMM_WGMMA_LOOP_PARAMETERS(ROW) \
-    ROW(turn_k, 0, compile, \
+    ROW(serpentine_k, 0, compile, \
         "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first", 0, 1) \
-    ROW(incremental, 1, compile, \
+    ROW(advance_descriptors, 1, compile, \
         "1: descriptors and tiles follow from those before by additions, and C is staged in as few rounds as there are buffers", \
         0, 1)
 #define GEMM_WGMMA_OVERLAP_PARAMETERS(ROW) \
-    ROW(whole_tiles, 0, compile, \
+    ROW(overlap_epilogue, 0, compile, \
         "1: K is never divided, and a cooperative tile leaves under the next one's multiplications", 0, 1)
 #define GEMM_WGMMA_PROMOTION_PARAMETERS(ROW) \
     ROW(persistent, 1, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles", 0, 1) \
     ROW(product_sets, 1, compile, \
         "sets of registers for promoted products; 2: additions run under the next multiplications", 1, 2) \
     ROW(stagger, 0, compile, \
-        "1: of two math groups that promote, one multiplies while the other adds, from a tile's start", 0, 1)
+        "1: of two consumer warpgroups that promote, one multiplies while the other adds, from a tile's start", 0, 1)
 #define GEMM_WGMMA_DELIVERY_PARAMETERS(ROW) \
     ROW(device_maps, 0, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one", 0, 1) \
     ROW(store_hint, 0, launch, "1: L2 drops first what TMA stores of C", 0, 1)
@@ -82,7 +82,7 @@ struct ResolvedConfig {
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
-    std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
+    std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : consumer_warpgroups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     // Registers a thread that hold the products of one band before they are promoted.
@@ -90,16 +90,16 @@ struct ResolvedConfig {
     // Rounds of staging in which a tile leaves under the next one's multiplications, a K step each; 0 where it does not.
     std::int64_t late_rounds() const {
         const bool finds_registers = accumulators() + bands() * block_n / 4 <= 192;
-        if (whole_tiles == 0 || pingpong != 0 || out_bytes != 2 || !finds_registers) return 0;
+        if (overlap_epilogue == 0 || pingpong != 0 || out_bytes != 2 || !finds_registers) return 0;
         const std::int64_t spans = block_n / span_c();
-        return spans <= store_buffers ? 1 : ceil_div(spans, (store_buffers + 1) / 2);
+        return spans <= epilogue_stages ? 1 : ceil_div(spans, (epilogue_stages + 1) / 2);
     }
     // K steps that a tile needs to leave late: one for each round, and those under which it reads C, `most_steps_of_c` in
     // whole_loop.cuh.
     std::int64_t late_steps() const { return late_rounds() + (reads_c ? 8 : 0); }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
-    std::int64_t threads() const { return 128 * (math_groups + 1); }
+    std::int64_t threads() const { return 128 * (consumer_warpgroups + 1); }
     std::int64_t step_bytes() const { return block_k * in_bytes; }  // of one row
     std::int64_t stage_bytes() const { return (block_m + block_n) * step_bytes(); }
     // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C on its way out.
@@ -112,26 +112,26 @@ struct ResolvedConfig {
         return block_n % widest == 0 ? widest : block_n % 32 == 0 ? 32 : 16;
     }
     std::int64_t staging_bytes() const {
-        return tma_store != 0 ? store_buffers * math_groups * 64 * bands() * span_c() * out_bytes : 0;
+        return tma_store != 0 ? epilogue_stages * consumer_warpgroups * 64 * bands() * span_c() * out_bytes : 0;
     }
     // gemm/wgmma_fp8 has barriers for the deepest ring.
     std::int64_t stage_barrier_bytes(std::int64_t count) const { return (in_bytes == 1 ? 12 : count) * 16; }
     // Barriers of the spans of C that gemm/wgmma loads by TMA.
     std::int64_t c_barrier_bytes() const {
-        return reads_c && in_bytes == 2 && tma_store != 0 ? math_groups * store_buffers * 8 : 0;
+        return reads_c && in_bytes == 2 && tma_store != 0 ? consumer_warpgroups * epilogue_stages * 8 : 0;
     }
     // Scales of blocks, of the tile's lines and, 16 bytes each, of two blocks that it touches.
     std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 8) * 4 : 0; }
     // And the scales and biases of the tile's columns; exchanged, biases are of rows, in registers.
     std::int64_t column_bytes() const {
-        return ((scales_columns ? 1 : 0) + (has_bias && swap_ab == 0 ? 1 : 0)) * math_groups * block_n * 4;
+        return ((scales_columns ? 1 : 0) + (has_bias && swap_ab == 0 ? 1 : 0)) * consumer_warpgroups * block_n * 4;
     }
     // What the peers of a cluster along K send.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
         return 1024 + count * stage_bytes() + staging_bytes() + received_bytes() + column_bytes() + count * scale_stage_bytes() +
-               stage_barrier_bytes(count) + math_groups * 12 + 12 + c_barrier_bytes();
+               stage_barrier_bytes(count) + consumer_warpgroups * 12 + 12 + c_barrier_bytes();
     }
 };
 

@@ -1,6 +1,6 @@
 // C = alpha A B + beta C on Hopper: TMA loads into an mbarrier ring, wgmma from shared memory, one producer warpgroup and
-// `math_groups` math warpgroups, persistent blocks. Cooperative: the math groups share a tile, each has a band of its rows.
-// Ping-pong: each math group has tiles of its own, so that one's epilogue runs under another's multiplications.
+// `consumer_warpgroups` math warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a tile, each has a band of its rows.
+// Ping-pong: each consumer warpgroup has tiles of its own, so that one's epilogue runs under another's multiplications.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that a problem
 // of few rows fills the 64 rows of a multiplication with the other operand.
 // K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the rest cut
@@ -24,23 +24,23 @@ constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
-constexpr int math_groups = ${math_groups};
+constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int pingpong = ${pingpong};
-constexpr int turn_k = ${turn_k};  // 1: every other tile of a cluster begins with its last K step
+constexpr int serpentine_k = ${serpentine_k};  // 1: every other tile of a cluster begins with its last K step
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
+constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
-constexpr int incremental = ${incremental};  // 1: descriptors and tiles follow from those before by additions, C is staged in rounds
-constexpr int whole_tiles = ${whole_tiles};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
+constexpr int advance_descriptors = ${advance_descriptors};  // 1: descriptors and tiles follow from those before by additions, C is staged in rounds
+constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/ptx.cuh"
-#include "gemm/pack.cuh"
+#include "gemm/device/pack.cuh"
 
 namespace {
 
@@ -55,24 +55,24 @@ constexpr bool converts_pairs = false;
 
 }  // namespace
 
-#include "gemm/hopper_tile.cuh"
-#include "gemm/hopper_schedule.cuh"
-#include "gemm/hopper_ring.cuh"
-#include "gemm/hopper_whole_tiles.cuh"
-#include "gemm/hopper_producer.cuh"
-#include "gemm/pair_store.cuh"
-#include "gemm/hopper_parts.cuh"
-#include "gemm/pair_load.cuh"
-#include "gemm/prefetch_c.cuh"
+#include "gemm/device/hopper/hopper_tile.cuh"
+#include "gemm/device/hopper/hopper_schedule.cuh"
+#include "gemm/device/hopper/hopper_ring.cuh"
+#include "gemm/device/hopper/hopper_whole_tiles.cuh"
+#include "gemm/device/hopper/hopper_producer.cuh"
+#include "gemm/device/pair_store.cuh"
+#include "gemm/device/hopper/hopper_parts.cuh"
+#include "gemm/device/pair_load.cuh"
+#include "gemm/device/prefetch_c.cuh"
 
 namespace {
 
 constexpr int spans = block_n / span_c;
 constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // that a block stores
 constexpr bool loads_c = reads_c && tma_store;  // by TMA
-constexpr u32 c_barrier_bytes = loads_c ? math_groups * store_buffers * 8 : 0;
+constexpr u32 c_barrier_bytes = loads_c ? consumer_warpgroups * epilogue_stages * 8 : 0;
 
-// The matrix descriptors of a math group's operands in stage 0, for incremental. Those of other stages and steps differ in the low word alone, by a sixteenth
+// The matrix descriptors of a consumer warpgroup's operands in stage 0, for advance_descriptors. Those of other stages and steps differ in the low word alone, by a sixteenth
 // of their distance in bytes: one addition, in uniform registers, because shuffles tell the compiler that all threads of a warp have the same.
 // Made anew for each multiplication they took half of all instructions and 2 % of a launch's energy (8192x6144x4096, H200).
 struct Descriptors {
@@ -131,12 +131,12 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
 }
 
 // A quad: two neighbouring columns at (row, col), and at the row eight below.
-__device__ __forceinline__ void store_quad_of_c(const Output& out, const Shape& s, const Tile& tile, int row, int col, const Pair& upper,
+__device__ __forceinline__ void store_quad_of_c(const Output& out, const Extents& s, const Tile& tile, int row, int col, const Pair& upper,
                                                 const Pair& lower) {
     store_pair<false>(out, s, tile, row, col, upper);
     store_pair<false>(out, s, tile, row + 8, col, lower);
 }
-__device__ __forceinline__ void add_quad_to_c(const Output& out, const Shape& s, const Tile& tile, int row, int col, const QuadOfC& before,
+__device__ __forceinline__ void add_quad_to_c(const Output& out, const Extents& s, const Tile& tile, int row, int col, const QuadOfC& before,
                                               const Pair& upper, const Pair& lower) {
     Output rest = out;  // which stores pairs as they are
     rest.alpha = 1.0f;
@@ -150,7 +150,7 @@ __device__ __forceinline__ int row_of_quad(const Tile& tile, int row0, int band)
 }
 __device__ __forceinline__ int col_of_quad(const Tile& tile, int j) { return tile.n0 + j * 8 + threadIdx.x % 4 * 2; }
 
-__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank,
+__device__ __forceinline__ void store_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank,
                                              const Sums& acc) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
@@ -167,7 +167,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
 
 // The same with what C holds: loads of many quads are on their way together. Band after band of a column, whose conditions then take no
 // registers for long.
-__device__ __forceinline__ void add_direct(const Output& out, const Shape& s, const Tile& tile, int row0, int rank, const Sums& acc) {
+__device__ __forceinline__ void add_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Sums& acc) {
     constexpr int sums = bands * accumulators;
     constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // that find registers beside the sums
     constexpr int at_once = quads < most ? quads : most;
@@ -191,12 +191,12 @@ __device__ __forceinline__ void add_direct(const Output& out, const Shape& s, co
 }
 
 // What beta multiplies of the tiles with which a block begins: one, or one a ping-pong group.
-__device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long long ldc, long long stride_c, const Shape& s, Schedule schedule,
+__device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long long ldc, long long stride_c, const Extents& s, Schedule schedule,
                                                           int thread, int threads) {
     constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
     Work work;
 #pragma unroll 1
-    for (int i = 0; i < (pingpong ? math_groups : 1) && schedule.next(work); ++i) {
+    for (int i = 0; i < (pingpong ? consumer_warpgroups : 1) && schedule.next(work); ++i) {
         const Tile tile = schedule.tile(work);
         const int row = swap_ab ? tile.n0 : tile.m0, col = swap_ab ? tile.m0 : tile.n0;
         prefetch_c<cols>(c + tile.batch * stride_c + row * ldc + col, ldc, min(rows, (swap_ab ? s.n : s.m) - row),
@@ -204,7 +204,7 @@ __device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long lon
     }
 }
 
-// A math group's spans of C on their way by TMA to the buffers in which their sums will be staged. A bit a buffer: the parity of its next
+// A consumer warpgroup's spans of C on their way by TMA to the buffers in which their sums will be staged. A bit a buffer: the parity of its next
 // phase.
 struct SpansOfC {
     u32 full;
@@ -228,7 +228,7 @@ __device__ __forceinline__ void for_each_box_of_c(const Tile& tile, int row0, in
 }
 
 __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& tile, int row0, int part, u32 staging, u32 full) {
-    const int buffer = part % store_buffers;
+    const int buffer = part % epilogue_stages;
     barrier_expect(full + buffer * 8, staging_bytes);
     for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
         load_box(staging + buffer * staging_bytes + offset, out.map, full + buffer * 8, x, y, tile.batch, policy_normal);
@@ -241,7 +241,7 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
 #pragma unroll
     for (int part = 0; part < spans; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        if (part % spans_each < store_buffers)
+        if (part % spans_each < epilogue_stages)
             load_span_of_c(out, tile, row0, part, staging, full);
         else
             for_each_box_of_c(tile, row0, part, [&](u32, int x, int y) { prefetch_box(out.map, x, y, tile.batch); });
@@ -249,8 +249,8 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
 }
 
 // Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
-constexpr int spans_in_round = spans_each <= store_buffers ? spans_each : (store_buffers + 1) / 2;
-constexpr int rounds_on_their_way = store_buffers / spans_in_round;
+constexpr int spans_in_round = spans_each <= epilogue_stages ? spans_each : (epilogue_stages + 1) / 2;
+constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
 
 // The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it
 // waits and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
@@ -325,7 +325,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// The same span by span: without incremental, or where the next span's load of C takes the place of the one before.
+// The same span by span: without advance_descriptors, or where the next span's load of C takes the place of the one before.
 template <bool adds_c>
 __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc, SpansOfC& c) {
@@ -336,17 +336,17 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
 #pragma unroll
     for (int part = 0; part < block_n / span_c; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
-        const u32 buffer = staging + part % store_buffers * staging_bytes;
+        const u32 buffer = staging + part % epilogue_stages * staging_bytes;
         if constexpr (adds_c) {
             const int stored = part % spans_each;
-            if (stored > 0 && stored - 1 + store_buffers < spans_each && thread == 0) {
+            if (stored > 0 && stored - 1 + epilogue_stages < spans_each && thread == 0) {
                 store_wait_read<0>();
-                load_span_of_c(out, tile, row0, part - 1 + store_buffers, staging, c.full);
+                load_span_of_c(out, tile, row0, part - 1 + epilogue_stages, staging, c.full);
             }
-            c.wait(part % store_buffers);
+            c.wait(part % epilogue_stages);
         } else {
             // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
-            if (thread == 0) store_wait_read<store_buffers - 1>();
+            if (thread == 0) store_wait_read<epilogue_stages - 1>();
             named_barrier(1 + group, 128);
         }
 #pragma unroll
@@ -386,13 +386,13 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
         }
     }
     // The next tile starts at buffer 0 again; where C is loaded, the thread that loads waits.
-    if (!adds_c && block_n / span_c % store_buffers != 0 && thread == 0) store_wait_read<0>();
+    if (!adds_c && block_n / span_c % epilogue_stages != 0 && thread == 0) store_wait_read<0>();
 }
 
 struct Areas {
-    u32 staging, flag;       // of this math group
+    u32 staging, flag;       // of this consumer warpgroup
     u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
-    u32 c_full;              // barriers of this math group's spans of C
+    u32 c_full;              // barriers of this consumer warpgroup's spans of C
 };
 
 template <int>
@@ -405,12 +405,12 @@ struct OrderOf<1> {
 };
 
 template <class Order>
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, const Areas& areas, int group, int rank) {
+__device__ __forceinline__ void consume(const Ring& ring, const Extents& s, const Output& out, const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
     Descriptors first;
-    if constexpr (incremental) first = first_descriptors(ring, row0);
+    if constexpr (advance_descriptors) first = first_descriptors(ring, row0);
     Sums acc;
     Order schedule(s, rank);
     Position at;
@@ -422,7 +422,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     while (schedule.next(work)) {
         if (pingpong) {
             const bool mine = turn == group;
-            turn = turn + 1 == math_groups ? 0 : turn + 1;
+            turn = turn + 1 == consumer_warpgroups ? 0 : turn + 1;
             if (!mine) {
                 at.skip(work.steps, ring.stages);
                 continue;
@@ -438,30 +438,30 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
         if (cluster_k > 1 && work.steps == 0) {  // fewer K steps than blocks
 #pragma unroll
             for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
-            if (incremental && tma_store && !adds_c) wait_for_buffers<true>(group);
+            if (advance_descriptors && tma_store && !adds_c) wait_for_buffers<true>(group);
         }
         for (int step = 0; step < work.steps; ++step) {
-            const int stage = incremental ? uniform(at.stage) : warp_uniform(at.stage);
+            const int stage = advance_descriptors ? uniform(at.stage) : warp_uniform(at.stage);
             barrier_wait(ring.full + at.stage * 8, at.parity);
-            if constexpr (incremental)
+            if constexpr (advance_descriptors)
                 multiply(acc, first, stage, step == 0);
             else
                 multiply(acc, ring.x(stage), ring.y(stage), row0, step == 0);
             if (step > 0) {
                 wgmma_wait<1>();
                 release(ring, previous, lane, notifies);
-            } else if (incremental && tma_store && !adds_c) {
+            } else if (advance_descriptors && tma_store && !adds_c) {
                 wait_for_buffers<true>(group);
             }
             previous = at.stage;
             at.next(ring.stages);
         }
-        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         const Schedule* general;
-        if constexpr (incremental)
+        if constexpr (advance_descriptors)
             general = &schedule.general;
         else
             general = &schedule;
@@ -480,7 +480,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
             if (is_divided && threadIdx.x % 128 == 0)
                 load_first_spans_of_c(out, tile, row0, rank, areas.staging, areas.c_full);
             store_by_spans<true>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
-        } else if constexpr (incremental) {
+        } else if constexpr (advance_descriptors) {
             store_staged(out, tile, row0, rank, areas.staging, group, acc);
         } else {
             store_by_spans<false>(out, tile, row0, rank, areas.staging, group, acc, c_spans);
@@ -500,15 +500,15 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                     int group, int raster, int split_k, int evict_first, int prefetch_steps, int early_blocks) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
     const u32 staging = base + stages * stage_bytes;
-    const u32 received = staging + math_groups * store_buffers * staging_bytes;
+    const u32 received = staging + consumer_warpgroups * epilogue_stages * staging_bytes;
     const u32 barriers = received + received_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
-    const u32 exchanged = ring.order + math_groups * 8;
+    const u32 exchanged = ring.order + consumer_warpgroups * 8;
     const u32 c_full = exchanged + 8;
     const u32 flags = c_full + c_barrier_bytes;
-    const u32 turn = flags + math_groups * 4;
+    const u32 turn = flags + consumer_warpgroups * 4;
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
     if (threadIdx.x == 0) {
         for (u32 i = 0; i < c_barrier_bytes; i += 8) barrier_init(c_full + i, 1);
@@ -531,33 +531,33 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         if (reads_c && !tma_store && beta != 0.0f && threadIdx.x >= 64)
             prefetch_first_tiles_of_c(c, ldc, stride_c, shape, Schedule(shape, rank), threadIdx.x - 64, 64);
         __syncwarp();
-        give_to_math_groups();
+        give_to_consumers();
         if (threadIdx.x == 0) {
             const Operand x{&map_x, evict_first == 1 ? policy_evict_first : policy_normal};
             const Operand y{&map_y, evict_first == 2 ? policy_evict_first : policy_normal};
-            produce<turn_k>(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
+            produce<serpentine_k>(ring, Schedule(shape, rank), x, y, cluster_k > 1 ? 0 : rank, turn);
         }
     } else {
         take_from_producer();
         begin_turn();
         const Output out{c, &map_c, policy_normal, alpha, beta, ldc, stride_c, partial, counters};
-        const int math_group = warpgroup - 1;
-        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, received, exchanged,
-                          c_full + math_group * store_buffers * 8};
-        if constexpr (whole_tiles)
-            consume_whole_tiles(ring, shape, out, areas.staging, math_group, rank);
+        const int consumer = warpgroup - 1;
+        const Areas areas{staging + consumer * epilogue_stages * staging_bytes, flags + consumer * 4, received, exchanged,
+                          c_full + consumer * epilogue_stages * 8};
+        if constexpr (overlap_epilogue)
+            consume_whole_tiles(ring, shape, out, areas.staging, consumer, rank);
         else
-            consume<OrderOf<incremental>::Type>(ring, shape, out, areas, math_group, rank);
+            consume<OrderOf<advance_descriptors>::Type>(ring, shape, out, areas, consumer, rank);
     }
 }
 
 #if AUTOTUNE_REDUCE_KERNEL
-// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a math group.
+// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a consumer warpgroup.
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k) {
     dependent_launch::let_next_grid_start();
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
     const TwoQuads at = quads_of_thread(partial, shape);
     float sums[8] = {};
     dependent_launch::wait_for_earlier_grids();

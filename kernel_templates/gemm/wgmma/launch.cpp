@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 #include "src/core/integer_math.h"
 
 namespace autotune::wgmma {
@@ -110,7 +110,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid
     return step;
 }
 
-// The second kernel: 128 threads for two quads of a math group's sums.
+// The second kernel: 128 threads for two quads of a consumer warpgroup's sums.
 LaunchStep reduce_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& w) {
     const Gemm g(problem);
     const TypedMatrix c = matrix_view(problem.tensors[gemm::kC]);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "kernel_templates/gemm/wgmma/geometry.h"
-#include "src/core/launch_plan.h"
-#include "src/core/problem.h"
+#include "src/core/family/launch_plan.h"
+#include "src/core/problem/problem.h"
 
 namespace autotune::wgmma {
 

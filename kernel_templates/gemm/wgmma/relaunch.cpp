@@ -37,7 +37,7 @@ std::vector<Order> orders_for(const Gemm& g, const ResolvedConfig& s, const Grid
 
 // Ways to divide K among clusters that the rules allow; the kernel says whether a second one adds the parts.
 std::vector<int64_t> divisions_for(const ResolvedConfig& s, const Grid& grid, const Device& device) {
-    if (s.cluster_k > 1 || s.whole_tiles != 0 || s.turn_k != 0) return {1};
+    if (s.cluster_k > 1 || s.overlap_epilogue != 0 || s.serpentine_k != 0) return {1};
     std::vector<int64_t> divisions;
     if (s.reduce_kernel == 0) divisions.push_back(1);
     for (const int64_t parts : {2, 3, 4, 6, 8, 12, 16}) {

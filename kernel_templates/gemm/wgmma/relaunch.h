@@ -1,9 +1,9 @@
 #pragma once
 
-#include "kernel_templates/gemm/family_parts.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
-#include "src/core/family.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
+#include "src/core/family/family.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 namespace autotune::wgmma {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 
 namespace autotune::wgmma {
 
@@ -41,16 +41,16 @@ bool is_never_stored_by_tma(const Gemm& g, const ResolvedConfig& s) {
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = rules_on<ResolvedConfig>(g);
     to.push_back({"a consumer warpgroup's rows are not 64 or 128",
-                  {"block_m", "math_groups", "pingpong"},
+                  {"block_m", "consumer_warpgroups", "pingpong"},
                   rule([](const ResolvedConfig& s) { return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() <= 2; })});
     to.push_back({"ping-pong without exactly two consumer warpgroups",
-                  {"math_groups", "pingpong"},
-                  rule([](const ResolvedConfig& s) { return s.pingpong == 0 || s.math_groups == 2; })});
+                  {"consumer_warpgroups", "pingpong"},
+                  rule([](const ResolvedConfig& s) { return s.pingpong == 0 || s.consumer_warpgroups == 2; })});
     to.push_back({"accumulators exceed the registers that setmaxnreg can give",
-                  {"block_m", "math_groups", "pingpong", "block_n"},
+                  {"block_m", "consumer_warpgroups", "pingpong", "block_n"},
                   rule([](const ResolvedConfig& s) {
                       const int64_t most_of_three = s.temporaries() > 0 ? 128 : 96;
-                      return s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? most_of_three : 192);
+                      return s.accumulators() + s.temporaries() <= (s.consumer_warpgroups == 3 ? most_of_three : 192);
                   })});
     to.push_back(
         {"the swizzle spans more than block_k, or less than it could",
@@ -73,21 +73,21 @@ void add_store_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
                   {"tma_store"},
                   rule([=](const ResolvedConfig& s) { return s.tma_store == 0 || tma_can_store(g); })});
     to.push_back({"more than two epilogue buffers that are not all spans of a cooperative tile",
-                  {"block_n", "pingpong", "cluster_k", "tma_store", "store_buffers"},
+                  {"block_n", "pingpong", "cluster_k", "tma_store", "epilogue_stages"},
                   rule([](const ResolvedConfig& s) {
-                      return s.store_buffers <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
-                                                      s.block_n / s.span_c() == s.store_buffers);
+                      return s.epilogue_stages <= 2 || (s.tma_store == 1 && s.pingpong == 0 && s.cluster_k == 1 &&
+                                                        s.block_n / s.span_c() == s.epilogue_stages);
                   })});
-    to.push_back(
-        {"one epilogue buffer without TMA store, or although two cost no stage or leave 256 k of pipeline",
-         {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_k", "swap_ab", "tma_store", "store_buffers"},
-         rule([=](const ResolvedConfig& s) {
-             if (s.store_buffers != 1) return true;
-             ResolvedConfig with_two = s;
-             with_two.store_buffers = 2;
-             const int64_t left = deepest_ring(with_two, device);
-             return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
-         })});
+    to.push_back({"one epilogue buffer without TMA store, or although two cost no stage or leave 256 k of pipeline",
+                  {"block_m", "block_n", "block_k", "consumer_warpgroups", "pingpong", "cluster_k", "swap_ab", "tma_store",
+                   "epilogue_stages"},
+                  rule([=](const ResolvedConfig& s) {
+                      if (s.epilogue_stages != 1) return true;
+                      ResolvedConfig with_two = s;
+                      with_two.epilogue_stages = 2;
+                      const int64_t left = deepest_ring(with_two, device);
+                      return s.tma_store == 1 && left * s.step_bytes() < 512 && left < deepest_ring(s, device);
+                  })});
     to.push_back({"no TMA store although TMA can store C",
                   {"cluster_k", "swap_ab", "tma_store", "reduce_kernel"},
                   rule([=](const ResolvedConfig& s) {
@@ -108,7 +108,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                   rule([](const ResolvedConfig& s) { return s.cluster_k == 1 || s.pingpong == 0; })});
     to.push_back(gemm::swizzle_share_rule<ResolvedConfig>(g));
     to.push_back({"accumulators do not divide among the cluster's blocks",
-                  {"block_m", "block_n", "math_groups", "pingpong", "cluster_k", "tma_store"},
+                  {"block_m", "block_n", "consumer_warpgroups", "pingpong", "cluster_k", "tma_store"},
                   rule([](const ResolvedConfig& s) {
                       if (s.cluster_k == 1) return true;
                       if (s.tma_store != 0) return s.bands() == 1 && s.block_n / s.span_c() % s.cluster_k == 0;
@@ -142,8 +142,8 @@ bool leaves_room_for_the_next_kernel(const ResolvedConfig& s, const Device& devi
 
 void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = rules_on<ResolvedConfig>(g);
-    const std::vector<std::string> tile = {"block_m",   "block_n", "block_k",   "math_groups",   "pingpong",
-                                           "cluster_k", "swap_ab", "tma_store", "store_buffers", "stages"};
+    const std::vector<std::string> tile = {"block_m",   "block_n", "block_k",   "consumer_warpgroups", "pingpong",
+                                           "cluster_k", "swap_ab", "tma_store", "epilogue_stages",     "stages"};
     to.push_back({"block_k is at least twice K", {"block_k"}, rule([=](const ResolvedConfig& s) {
                       return s.step_bytes() <= 128 || s.block_k < 2 * g.k;
                   })});
@@ -258,16 +258,16 @@ std::vector<Constraint> rules(const Gemm& g, const Device& device) {
 std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device) {
     const auto rule = rules_on<ResolvedConfig>(g);
     std::vector<Constraint> all;
-    all.push_back({"whole_tiles although K is divided",
-                   {"cluster_k", "split_k", "reduce_kernel", "whole_tiles"},
+    all.push_back({"overlap_epilogue although K is divided",
+                   {"cluster_k", "split_k", "reduce_kernel", "overlap_epilogue"},
                    rule([](const ResolvedConfig& s) {
-                       return s.whole_tiles == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
+                       return s.overlap_epilogue == 0 || (s.cluster_k == 1 && s.split_k == 1 && s.reduce_kernel == 0);
                    })});
-    all.push_back({"whole_tiles with a single tile a cluster, or with too few steps for its stores and reads of C",
-                   {"block_m", "block_n", "block_k", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "store_buffers", "whole_tiles"},
+    all.push_back({"overlap_epilogue with a single tile a cluster, or with too few steps for its stores and reads of C",
+                   {"block_m", "block_n", "block_k", "consumer_warpgroups", "pingpong", "cluster_m", "cluster_n", "cluster_k",
+                    "swap_ab", "epilogue_stages", "overlap_epilogue"},
                    rule([=](const ResolvedConfig& s) {
-                       if (s.whole_tiles == 0) return true;
+                       if (s.overlap_epilogue == 0) return true;
                        const Grid at(g, s, device);
                        return at.tiles > at.clusters && at.steps >= s.late_steps();
                    })});

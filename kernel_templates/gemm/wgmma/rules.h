@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernel_templates/gemm/wgmma/geometry.h"
-#include "src/core/search_space.h"
+#include "src/core/space/search_space.h"
 
 // The rules of every family that feeds wgmma through a ring and walks over tiles: which configs are legal on a problem.
 namespace autotune::wgmma {
@@ -17,7 +17,7 @@ bool tma_can_store(const Gemm& g);
 std::int64_t deepest_ring(const ResolvedConfig& shape, const Device& device);
 
 std::vector<Constraint> rules(const Gemm& g, const Device& device);
-// The rules of whole_tiles, for families that have it: K is not divided, and there are steps under which a tile leaves.
+// The rules of overlap_epilogue, for families that have it: K is not divided, and there are steps under which a tile leaves.
 std::vector<Constraint> whole_tile_rules(const Gemm& g, const Device& device);
 
 }  // namespace autotune::wgmma

@@ -1,4 +1,4 @@
-// The math groups' loop where K is never divided: whole tiles alone, without the general schedule beside them. A cooperative tile's sums are
+// The consumer warpgroups' loop where K is never divided: whole tiles alone, without the general schedule beside them. A cooperative tile's sums are
 // rounded to elements of C, which take half the registers, and leave under the next tile's multiplications, where registers allow it: the
 // store took 1,900 clocks of a 128x256 tile while nothing was multiplied. Ping-pong groups hide it under each other's multiplications.
 // REQUIRES all that consume() in gemm/wgmma/kernel.cuh has.
@@ -6,14 +6,14 @@
 
 namespace {
 
-static_assert(!whole_tiles || (incremental && tma_store && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
+static_assert(!overlap_epilogue || (advance_descriptors && tma_store && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
 constexpr int packed_registers = block_n / 4;  // of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = spans / spans_in_round;
 static_assert(cluster_k > 1 || spans % spans_in_round == 0, "all rounds of a tile are alike");
 
-static_assert(!whole_tiles || !reads_c || (leaves_late && reads_pairs_of_c), "what beta multiplies waits in the registers of a tile's elements");
+static_assert(!overlap_epilogue || !reads_c || (leaves_late && reads_pairs_of_c), "what beta multiplies waits in the registers of a tile's elements");
 
 using First = Descriptors;
 using Packed = u32[bands][packed_registers];
@@ -39,7 +39,7 @@ __device__ __forceinline__ void store_round(const Output& out, const Tile& tile,
 
 }  // namespace
 
-#include "gemm/hopper_math_group.cuh"
+#include "gemm/device/hopper/hopper_consumer.cuh"
 
 namespace {
 
@@ -59,7 +59,7 @@ __device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
 }
 
 // A part of what C holds, in the registers that the tile's elements take: those of the tile before have left. Zeros outside of C.
-__device__ __forceinline__ void read_c(Packed& packed, const Output& out, const Shape& s, const Tile& tile, int row0, int share) {
+__device__ __forceinline__ void read_c(Packed& packed, const Output& out, const Extents& s, const Tile& tile, int row0, int share) {
     const int row = row_of_quad(tile, row0, 0), col = col_of_quad(tile, 0);
     if (tile.m0 + block_m <= s.m && tile.n0 + block_n <= s.n) {
         const Out* const from = out.c + tile.batch * out.stride_c + row * out.ldc + col;
@@ -85,11 +85,11 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Output& out, co
 }
 
 // REQUIRES of the launch: K not divided, and at least `rounds` + `steps_of_c` stages where a tile leaves late.
-__device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
+__device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
-    MathGroup math{ring, first_descriptors(ring, row0), lane, shares_with(lane, rank), {}};
-    WholeTiles tiles(s, rank, pingpong ? group : 0, pingpong ? math_groups : 1);
+    const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
+    Consumer math{ring, first_descriptors(ring, row0), lane, shares_with(lane, rank), {}};
+    WholeTiles tiles(s, rank, pingpong ? group : 0, pingpong ? consumer_warpgroups : 1);
     Sums acc;
     Work work;
     if constexpr (leaves_late) {
@@ -117,7 +117,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shap
             for (int round = 0; round < rounds; ++round) store_round(out, before, row0, staging, group, packed, round);
         }
     } else {
-        const Skip others(pingpong ? (math_groups - 1) * steps : 0, ring.stages);
+        const Skip others(pingpong ? (consumer_warpgroups - 1) * steps : 0, ring.stages);
         if (pingpong && group > 0) math.at.skip(group * steps, ring.stages);
         u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
         while (tiles.next(work)) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shap
                 order_parity ^= 1;
             }
             const int last = math.multiply_tile<1>(acc, steps, [group](int) { wait_for_buffers<true>(group); });
-            if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+            if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
             if (pingpong) others.move(math.at, ring.stages);
             const Tile tile = tiles.tile(work);
             math.finish(last);

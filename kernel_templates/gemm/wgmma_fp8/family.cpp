@@ -2,10 +2,10 @@
 #include <array>
 #include <numeric>
 
-#include "kernel_templates/gemm/device_maps.h"
-#include "kernel_templates/gemm/epilogue.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/op/epilogue.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/device_maps.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma/defaults.h"
 #include "kernel_templates/gemm/wgmma/launch.h"
 #include "kernel_templates/gemm/wgmma/rules.h"
@@ -49,15 +49,17 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        return !g.promotes || c.find("block_k").value_or(128) == 128;
                    }});
     all.push_back({"two sets of products without one promoted band each, or with too few registers for both",
-                   {"block_m", "block_n", "math_groups", "pingpong", "product_sets"},
+                   {"block_m", "block_n", "consumer_warpgroups", "pingpong", "product_sets"},
                    rule([g](const ResolvedConfig& s) {
-                       return s.product_sets == 1 || (g.promotes && s.bands() == 1 &&
-                                                      s.accumulators() + s.temporaries() <= (s.math_groups == 3 ? 96 : 192));
+                       return s.product_sets == 1 ||
+                              (g.promotes && s.bands() == 1 &&
+                               s.accumulators() + s.temporaries() <= (s.consumer_warpgroups == 3 ? 96 : 192));
                    })});
     all.push_back({"stagger without two cooperative consumer warpgroups that promote one set of products each",
-                   {"math_groups", "pingpong", "product_sets", "stagger"},
+                   {"consumer_warpgroups", "pingpong", "product_sets", "stagger"},
                    rule([g](const ResolvedConfig& s) {
-                       return s.stagger == 0 || (g.promotes && s.product_sets == 1 && s.math_groups == 2 && s.pingpong == 0);
+                       return s.stagger == 0 ||
+                              (g.promotes && s.product_sets == 1 && s.consumer_warpgroups == 2 && s.pingpong == 0);
                    })});
     all.push_back({"K divided with ping-pong, or although a tile above 128x128 promotes its products",
                    {"block_m", "block_n", "pingpong", "split_k", "cluster_k"},
@@ -65,20 +67,21 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                        const bool is_whole = s.split_k == 1 && s.cluster_k == 1;
                        return is_whole || (s.pingpong == 0 && !(g.promotes && s.block_m * s.block_n > 128 * 128));
                    })});
-    all.push_back({"whole_tiles without persistent blocks or TMA store, or although products are promoted or C is read",
-                   {"tma_store", "persistent", "whole_tiles"},
+    all.push_back({"overlap_epilogue without persistent blocks or TMA store, or although products are promoted or C is read",
+                   {"tma_store", "persistent", "overlap_epilogue"},
                    rule([g](const ResolvedConfig& s) {
-                       return s.whole_tiles == 0 || (!g.promotes && s.persistent == 1 && s.tma_store == 1 && !g.reads_c);
+                       return s.overlap_epilogue == 0 || (!g.promotes && s.persistent == 1 && s.tma_store == 1 && !g.reads_c);
                    })});
     for (Constraint& each : wgmma::whole_tile_rules(g, device)) all.push_back(std::move(each));
     all.push_back({"device_maps outside the one kernel that shows them: a 128x128 tile, persistent blocks, aligned operands",
-                   {"block_m", "block_n", "math_groups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
-                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "whole_tiles", "device_maps"},
+                   {"block_m", "block_n", "consumer_warpgroups", "pingpong", "cluster_m", "cluster_n", "cluster_k", "swap_ab",
+                    "tma_store", "reduce_kernel", "raster", "prefetch_steps", "persistent", "overlap_epilogue", "device_maps"},
                    rule([g](const ResolvedConfig& s) {
                        if (s.device_maps == 0) return true;
-                       return s.block_m == 128 && s.block_n == 128 && s.math_groups == 2 && s.pingpong == 0 &&
+                       return s.block_m == 128 && s.block_n == 128 && s.consumer_warpgroups == 2 && s.pingpong == 0 &&
                               s.cluster_blocks() == 1 && s.swap_ab == 0 && s.tma_store == 1 && s.reduce_kernel == 0 &&
-                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.whole_tiles == 0 && !g.packs_any();
+                              s.raster == 0 && s.prefetch_steps == 0 && s.persistent == 1 && s.overlap_epilogue == 0 &&
+                              !g.packs_any();
                    })});
     all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const ResolvedConfig& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
@@ -202,7 +205,7 @@ class WgmmaFp8 final : public StructuredFamily {
         if (tiles > 1e9 / 16) return "C has more tiles than 32-bit numbers count";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 60; }
+    int complexity_order() const override { return 60; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 

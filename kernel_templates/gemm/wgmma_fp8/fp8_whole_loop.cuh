@@ -1,4 +1,4 @@
-// The math groups' loop for fast sums where K is never divided, as in gemm/wgmma/whole_loop.cuh: whole tiles alone, without the general schedule
+// The consumer warpgroups' loop for fast sums where K is never divided, as in gemm/wgmma/whole_loop.cuh: whole tiles alone, without the general schedule
 // beside them, and descriptors by additions. A cooperative tile's sums are rounded to elements of C and leave under the next tile's multiplications
 // where registers allow it, with what they are multiplied by read under their own first ones. REQUIRES all that consume() in gemm/wgmma_fp8/kernel.cuh
 // has.
@@ -6,7 +6,7 @@
 
 namespace {
 
-static_assert(!whole_tiles || (!promotes && tma_store && !reads_c && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
+static_assert(!overlap_epilogue || (!promotes && tma_store && !reads_c && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
 constexpr int packed_registers = block_n / 4;  // of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && sizeof(Out) == 2 && bands * (accumulators + packed_registers) <= 192;
@@ -19,7 +19,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Operands& first, int s
 
 }  // namespace
 
-#include "gemm/hopper_math_group.cuh"
+#include "gemm/device/hopper/hopper_consumer.cuh"
 
 namespace {
 
@@ -70,12 +70,12 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Factors& factor
 
 // REQUIRES of the launch: K not divided, and at least `rounds` stages where a tile leaves late.
 template <class To = Out>
-__device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shape& s, const Output& out, const Scales& scales, Epilogue epilogue,
+__device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, const Scales& scales, Epilogue epilogue,
                                                     const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
-    MathGroup math{ring, Operands(ring.x(0), ring.y(0), row0).held(), lane, shares_with(lane, rank), {}};
-    WholeTiles tiles(s, rank, pingpong ? group : 0, pingpong ? math_groups : 1);
+    const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
+    Consumer math{ring, Operands(ring.x(0), ring.y(0), row0).held(), lane, shares_with(lane, rank), {}};
+    WholeTiles tiles(s, rank, pingpong ? group : 0, pingpong ? consumer_warpgroups : 1);
     Sums acc;
     Work work;
     Factors factors(out.alpha);
@@ -108,7 +108,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shap
             for (int round = 0; round < rounds; ++round) store_round(out, before, row0, areas.staging, group, packed, round);
         }
     } else {
-        const Skip others(pingpong ? (math_groups - 1) * steps : 0, ring.stages);
+        const Skip others(pingpong ? (consumer_warpgroups - 1) * steps : 0, ring.stages);
         if (pingpong && group > 0) math.at.skip(group * steps, ring.stages);
         u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
         while (tiles.next(work)) {
@@ -121,7 +121,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Shap
                 read_early();
                 wait_for_buffers<true>(group);
             });
-            if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+            if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
             if (pingpong) others.move(math.at, ring.stages);
             const Tile tile = tiles.tile(work);
             finish(last);

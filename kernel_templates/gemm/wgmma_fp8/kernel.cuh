@@ -1,5 +1,5 @@
 // C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper: TMA into an mbarrier ring, wgmma m64nNk32 from shared memory, one
-// producer warpgroup and `math_groups` math warpgroups. How blocks share tiles and K is as in gemm/wgmma. Both operands lie along K: wgmma
+// producer warpgroup and `consumer_warpgroups` math warpgroups. How blocks share tiles and K is as in gemm/wgmma. Both operands lie along K: wgmma
 // takes fp8 no other way.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab the other way round.
 // The tensor cores of sm_90 keep about 13 fraction bits of a sum. promotes = 0: sums stay there; promotes = 1: the products of 128 k each are
@@ -25,17 +25,17 @@ constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
-constexpr int math_groups = ${math_groups};
+constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int pingpong = ${pingpong};
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int store_buffers = ${store_buffers};  // spans of C that may be on their way
+constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that may be on their way
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
 constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
-constexpr int stagger = ${stagger};              // 1: the second math group multiplies under the first one's additions from a tile's start
-constexpr int whole_tiles = ${whole_tiles};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
+constexpr int stagger = ${stagger};              // 1: the second consumer warpgroup multiplies under the first one's additions from a tile's start
+constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -70,28 +70,28 @@ constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
 constexpr int most_stages = 12;       // of a ring
 constexpr bool converts_pairs = true;  // as the shipped winners were measured
-// The scales of a tile's columns, of each math group.
+// The scales of a tile's columns, of each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
 }  // namespace
 
-#include "gemm/hopper_tile.cuh"
-#include "gemm/hopper_schedule.cuh"
-#include "gemm/hopper_ring.cuh"
-#include "gemm/hopper_whole_tiles.cuh"
-#include "gemm/hopper_producer.cuh"
-#include "gemm/pair_store.cuh"
-#include "gemm/hopper_parts.cuh"
-#include "gemm/fp8_pack.cuh"
-#include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_epilogue.cuh"
-#include "gemm/fp8_factors.cuh"
+#include "gemm/device/hopper/hopper_tile.cuh"
+#include "gemm/device/hopper/hopper_schedule.cuh"
+#include "gemm/device/hopper/hopper_ring.cuh"
+#include "gemm/device/hopper/hopper_whole_tiles.cuh"
+#include "gemm/device/hopper/hopper_producer.cuh"
+#include "gemm/device/pair_store.cuh"
+#include "gemm/device/hopper/hopper_parts.cuh"
+#include "gemm/device/fp8_pack.cuh"
+#include "gemm/device/fp8_scales.cuh"
+#include "gemm/device/fp8_epilogue.cuh"
+#include "gemm/device/fp8_factors.cuh"
 
 namespace {
 
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
-static_assert(!stagger || (promotes && product_sets == 1 && math_groups == 2 && !pingpong), "two groups that promote one tile's products take turns");
-constexpr int stagger_barrier = 1 + math_groups;  // beside those of the groups
+static_assert(!stagger || (promotes && product_sets == 1 && consumer_warpgroups == 2 && !pingpong), "two groups that promote one tile's products take turns");
+constexpr int stagger_barrier = 1 + consumer_warpgroups;  // beside those of the groups
 // Then a block's order of work has no branch, and the compiler sees that all of a warp has the same.
 constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
 static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
@@ -211,8 +211,8 @@ __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, co
 
 // Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
 constexpr int spans_of_c = block_n / span_c;
-constexpr int spans_in_round = spans_of_c <= store_buffers ? spans_of_c : (store_buffers + 1) / 2;
-constexpr int rounds_on_their_way = store_buffers / spans_in_round;
+constexpr int spans_in_round = spans_of_c <= epilogue_stages ? spans_of_c : (epilogue_stages + 1) / 2;
+constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
 // A promoted tile waits for its buffers under its last multiplications: at its start TMA still reads what the tile before has just sent.
 constexpr bool waits_late = tma_store && promotes && product_sets == 1;
 
@@ -226,7 +226,7 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
     named_barrier(1 + group, 128);
 }
 
-// A thread's place in what a math group stages of a band: four matrices of 8x8 at once, with swap_ab turned round.
+// A thread's place in what a consumer warpgroup stages of a band: four matrices of 8x8 at once, with swap_ab turned round.
 struct MatrixPlace {
     int lane, warp, row_in_band;
     __device__ __forceinline__ MatrixPlace() {
@@ -326,10 +326,10 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 // before a block's first load.
 class PlainOrder {
   public:
-    __device__ __forceinline__ static bool suits(const Shape& s) {
+    __device__ __forceinline__ static bool suits(const Extents& s) {
         return s.raster == 0 && s.group == 1 && s.batch == 1 && (cluster_k > 1 || s.split_k == 1);
     }
-    __device__ __forceinline__ PlainOrder(const Shape& shape, int rank) : s_(shape), rank_(rank), next_(cluster_index()) {}
+    __device__ __forceinline__ PlainOrder(const Extents& shape, int rank) : s_(shape), rank_(rank), next_(cluster_index()) {}
 
     __device__ __forceinline__ bool next(Work& work) {
         if (next_ >= s_.tiles_m * s_.tiles_n) return false;
@@ -347,7 +347,7 @@ class PlainOrder {
     }
 
   private:
-    const Shape& s_;
+    const Extents& s_;
     int rank_, next_;
 };
 
@@ -380,7 +380,7 @@ __device__ __forceinline__ void load_stages(const Ring& ring, Order order, const
 
 // Fills the stages' parts of scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
 template <class Source, class Order>
-__device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const Shape& s, const Scales& scales, u32 area) {
+__device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const Extents& s, const Scales& scales, u32 area) {
     Position at;
     Work work;
     dependent_launch::wait_for_earlier_grids();
@@ -415,16 +415,16 @@ __device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int
     fence_barrier_init();
 }
 
-// ---- the math groups ----
+// ---- the consumer warpgroups ----
 
 struct Areas {
-    u32 staging, flag;       // of this math group
-    u32 columns, biases;     // of this math group: the scales of its tile's columns, and what is added to them
+    u32 staging, flag;       // of this consumer warpgroup
+    u32 columns, biases;     // of this consumer warpgroup: the scales of its tile's columns, and what is added to them
     u32 scales;              // of blocks, a part for each stage
     u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
 };
 
-// Where a math group finds its block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
+// Where a consumer warpgroup finds its block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
 struct BlockPlace {
     u32 area;
     int in_block, row0;
@@ -435,7 +435,7 @@ struct BlockPlace {
 
 enum class StageOfTile { first, middle, last };  // the only one is the last
 
-// One math group's walk through the ring for one run of K steps.
+// One consumer warpgroup's walk through the ring for one run of K steps.
 struct Walk {
     const Ring& ring;
     int lane;
@@ -524,7 +524,7 @@ struct Walk {
 
     // The products of a stage's 128 k, added in f32 with their scales; a band at a time, so that one set of registers takes the products. Each
     // band's multiplications, the wait for them and the additions stand in one basic block: of others ptxas (13.0) lets no additions yield the
-    // issue slot, and the other math group's multiplications start late (H200: DeepGEMM's loop, which has the yields, took 0.87 of the time).
+    // issue slot, and the other consumer warpgroup's multiplications start late (H200: DeepGEMM's loop, which has the yields, took 0.87 of the time).
     // A tile's first products are its sums, so nothing is set to zero before its first multiplications. REQUIRES a full stage. Returns whether the
     // next one is full; it is asked for under the last band's additions. What `prepare` does runs under the last band's multiplications.
     template <StageOfTile of_tile, typename Prepare>
@@ -555,7 +555,7 @@ struct Walk {
         return next_is_full;
     }
 
-    // The sums of all stages of a tile. Another math group's multiplications run under the additions. What `prepare` does runs under the last
+    // The sums of all stages of a tile. Another consumer warpgroup's multiplications run under the additions. What `prepare` does runs under the last
     // multiplications.
     template <typename Prepare>
     __device__ __forceinline__ void promote(Sums& acc, const BlockPlace& block, const Work& work, int group, Prepare prepare) {
@@ -587,15 +587,15 @@ struct Walk {
 
 // `schedule`: WholeTiles of ping-pong groups, or AnyTiles.
 template <class Order>
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order schedule, const Output& out, const Scales& scales, Epilogue epilogue,
+__device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Order schedule, const Output& out, const Scales& scales, Epilogue epilogue,
                                         const Areas& areas, int group, int rank) {
     const int lane = threadIdx.x % 32;
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
     Sums acc;
     Walk walk{ring, lane, shares_with(lane, rank), {}};
     Work work;
     u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
-    const Skip others(pingpong ? (math_groups - 1) * s.steps() : 0, ring.stages);
+    const Skip others(pingpong ? (consumer_warpgroups - 1) * s.steps() : 0, ring.stages);
     if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
         if (pingpong) {
@@ -631,7 +631,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, Order 
         } else {
             last = walk.accumulate(acc, row0, work.steps, read_early);
         }
-        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
         // Its divisions run under the last multiplications.
         const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
@@ -683,17 +683,17 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 #endif
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster};
     const u32 staging = base + stages * stage_bytes;
-    const u32 received = staging + math_groups * store_buffers * staging_bytes;
+    const u32 received = staging + consumer_warpgroups * epilogue_stages * staging_bytes;
     const u32 columns = received + received_bytes;
-    const u32 biases = columns + math_groups * column_bytes;
-    const u32 block_scales = biases + math_groups * bias_bytes;
+    const u32 biases = columns + consumer_warpgroups * column_bytes;
+    const u32 block_scales = biases + consumer_warpgroups * bias_bytes;
     const u32 barriers = block_scales + stages * scale_stage_bytes;
     const Ring ring{base, barriers, barriers + most_stages * 8, barriers + most_stages * 16, stages};
-    const u32 exchanged = ring.order + math_groups * 8;
+    const u32 exchanged = ring.order + consumer_warpgroups * 8;
     const u32 flags = exchanged + 8;
-    const u32 turn = flags + math_groups * 4;
+    const u32 turn = flags + consumer_warpgroups * 4;
     const ScaleStrides strides_a{scale_a_batch, scale_a_line, scale_a_k}, strides_b{scale_b_batch, scale_b_line, scale_b_k};
     const Scales scales = swap_ab ? Scales{scale_b, scale_a, strides_b, strides_a} : Scales{scale_a, scale_b, strides_a, strides_b};
     const int rank = cluster_blocks > 1 ? static_cast<int>(cluster_rank()) : 0;
@@ -720,7 +720,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                 fetch_for_all(fetch, shape, &map_x, &map_y);
         }
         __syncwarp();
-        give_to_math_groups();
+        give_to_consumers();
         if (threadIdx.x == 0) {
 #if AUTOTUNE_DEVICE_MAPS
             dependent_launch::wait_for_earlier_grids();
@@ -748,28 +748,28 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
         acquire_map(&map_c);
 #endif
         const Output out{c, &map_c, store_hint != 0 ? policy_evict_first : policy_normal, scales.of_tensors(alpha), beta, ldc, stride_c, partial, counters};
-        const int math_group = warpgroup - 1;
-        const Areas areas{staging + math_group * store_buffers * staging_bytes, flags + math_group * 4, columns + math_group * column_bytes, biases + math_group * bias_bytes,
+        const int consumer = warpgroup - 1;
+        const Areas areas{staging + consumer * epilogue_stages * staging_bytes, flags + consumer * 4, columns + consumer * column_bytes, biases + consumer * bias_bytes,
                           block_scales, received, exchanged};
         const Epilogue epilogue(AUTOTUNE_EPILOGUE_ADDRESSES);
-        if constexpr (whole_tiles)
-            consume_whole_tiles(ring, shape, out, scales, epilogue, areas, math_group, rank);
+        if constexpr (overlap_epilogue)
+            consume_whole_tiles(ring, shape, out, scales, epilogue, areas, consumer, rank);
         else if constexpr (takes_whole_tiles)
-            consume(ring, shape, WholeTiles(shape, rank, pingpong ? math_group : 0, pingpong ? math_groups : 1), out, scales, epilogue, areas, math_group, rank);
+            consume(ring, shape, WholeTiles(shape, rank, pingpong ? consumer : 0, pingpong ? consumer_warpgroups : 1), out, scales, epilogue, areas, consumer, rank);
         else
-            consume(ring, shape, AnyTiles(shape, rank), out, scales, epilogue, areas, math_group, rank);
+            consume(ring, shape, AnyTiles(shape, rank), out, scales, epilogue, areas, consumer, rank);
     }
 }
 
 #if AUTOTUNE_REDUCE_KERNEL
-// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a math group.
+// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a consumer warpgroup.
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k, const float* scale_a,
                             const float* scale_b, i64 scale_a_batch, i64 scale_a_line, i64 scale_a_k, i64 scale_b_batch, i64 scale_b_line,
                             i64 scale_b_k AUTOTUNE_EPILOGUE_PARAMETERS) {
     dependent_launch::let_next_grid_start();
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, 0, batch, tiles_m, tiles_n, 0, split_k, group, raster};
     const TwoQuads at = quads_of_thread(partial, shape);
     float sums[8] = {};
     dependent_launch::wait_for_earlier_grids();

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernel_templates/gemm/device_maps.h"
-#include "kernel_templates/gemm/epilogue.h"
-#include "kernel_templates/gemm/family_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/op/epilogue.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/device_maps.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
@@ -30,7 +30,7 @@ using std::int64_t;
     ROW(block_m, 1, compile, "rows of a tile", 64, 128, 256) \
     ROW(block_n, 1, compile, "columns of a tile", 32, 64, 96, 128, 160, 192, 256) \
     ROW(block_k, 1, compile, "depth of a stage", 64, 128) \
-    ROW(math_groups, 1, compile, "warpgroups that share a tile", 1, 2) \
+    ROW(consumer_warpgroups, 1, compile, "warpgroups that share a tile", 1, 2) \
     ROW(stages, 1, compile, "stages of shared memory", 3, 4, 5, 6) \
     ROW(device_maps, 0, compile, "who makes the tensor maps: 0: the host, 1: a kernel before this one", 0, 1) \
     ROW(persistent, 1, launch, "0: a block ends with its tile; 1: blocks stay and walk over tiles", 0, 1) \
@@ -41,8 +41,8 @@ using std::int64_t;
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_FP8_PLAIN_PARAMETERS)
 
-    int64_t threads() const { return 128 * math_groups; }
-    int64_t bands() const { return block_m / (64 * math_groups); }
+    int64_t threads() const { return 128 * consumer_warpgroups; }
+    int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
     int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
     int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
@@ -51,7 +51,7 @@ struct ResolvedConfig {
     // Alignment slack, stages, the columns' scales and biases of each warpgroup, barriers.
     int64_t smem_bytes(const Gemm& g) const {
         const int64_t of_columns = (g.scaling == Scaling::row ? 1 : 0) + (g.has_bias ? 1 : 0);
-        return 1024 + stages * (block_m + block_n) * block_k + of_columns * math_groups * block_n * 4 + stages * 8;
+        return 1024 + stages * (block_m + block_n) * block_k + of_columns * consumer_warpgroups * block_n * 4 + stages * 8;
     }
     // Blocks on an SM at once: about 60 registers beside the sums.
     int64_t resident(const Gemm& g, const Device& device) const {
@@ -63,12 +63,12 @@ constexpr auto rule = rules_by<ResolvedConfig>();
 
 std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     std::vector<Constraint> all;
-    all.push_back({"a warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const ResolvedConfig& s) {
-                       return s.block_m % (64 * s.math_groups) == 0 && s.bands() >= 1 && s.bands() <= 2;
+    all.push_back({"a warpgroup's rows are not 64 or 128", {"block_m", "consumer_warpgroups"}, rule([](const ResolvedConfig& s) {
+                       return s.block_m % (64 * s.consumer_warpgroups) == 0 && s.bands() >= 1 && s.bands() <= 2;
                    })});
-    all.push_back({"sums exceed a thread's registers", {"block_m", "block_n", "math_groups"}, rule([g](const ResolvedConfig& s) {
-                       return s.sums(g) <= 160;
-                   })});
+    all.push_back({"sums exceed a thread's registers",
+                   {"block_m", "block_n", "consumer_warpgroups"},
+                   rule([g](const ResolvedConfig& s) { return s.sums(g) <= 160; })});
     all.push_back(
         {"device_maps outside the one kernel that shows them: TMA loads, a 128x128x128 tile, 4 stages, persistent blocks",
          {"loads", "block_m", "block_n", "block_k", "stages", "device_maps", "persistent"},
@@ -77,7 +77,7 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
                                            s.stages == 4 && s.persistent == 1);
          })});
     all.push_back({"stages exceed shared memory",
-                   {"block_m", "block_n", "block_k", "math_groups", "stages"},
+                   {"block_m", "block_n", "block_k", "consumer_warpgroups", "stages"},
                    rule([g, device](const ResolvedConfig& s) { return s.smem_bytes(g) <= device.limits.smem_per_block_bytes; })});
     all.push_back({"block_k is not 128 although products are promoted", {"block_k"}, rule([g](const ResolvedConfig& s) {
                        return !g.promotes || s.block_k == 128;
@@ -124,7 +124,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         if (tiles > 1e9) return "C has more tiles than 32-bit numbers count";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 50; }
+    int complexity_order() const override { return 50; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::fp8_facts(problem); }
 
@@ -188,7 +188,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
                 .block_m = block_m,
                 .block_n = block_n,
                 .block_k = 128,
-                .math_groups = block_m / 64,
+                .consumer_warpgroups = block_m / 64,
                 .stages = 4,
                 .persistent = persistent,
                 .raster = 0,

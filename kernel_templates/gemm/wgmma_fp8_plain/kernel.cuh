@@ -21,7 +21,7 @@ constexpr int loads = ${loads};      // 0: cp.async, 1: TMA
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
-constexpr int math_groups = ${math_groups};
+constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int stages = ${stages};
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -38,13 +38,13 @@ using namespace hopper;
 
 static_assert(align_a == 16 && align_b == 16, "operands are copied in chunks of 16 bytes");
 static_assert(block_k == 64 || block_k == 128, "a row of a tile is one swizzle span");
-static_assert(block_m % (64 * math_groups) == 0 && block_n % 16 == 0 && block_n <= 256 && stages >= 3);
+static_assert(block_m % (64 * consumer_warpgroups) == 0 && block_n % 16 == 0 && block_n <= 256 && stages >= 3);
 static_assert(!promotes || block_k == 128, "products of 128 k are promoted");
 static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of promoted products");
 
 constexpr int swap_ab = 0, cluster_m = 1, cluster_n = 1, cluster_k = 1, sharing_blocks = 1, cluster_blocks = 1;
-constexpr int threads = 128 * math_groups;
-constexpr int bands = block_m / (64 * math_groups);
+constexpr int threads = 128 * consumer_warpgroups;
+constexpr int bands = block_m / (64 * consumer_warpgroups);
 constexpr int accumulators = block_n / 2;
 constexpr u32 bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * block_k;
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
@@ -57,12 +57,12 @@ __device__ __forceinline__ constexpr int owner_of(int, int) { return 0; }
 
 }  // namespace
 
-#include "gemm/pairs.cuh"
-#include "gemm/hopper_schedule.cuh"
-#include "gemm/pair_store.cuh"
-#include "gemm/fp8_scales.cuh"
-#include "gemm/fp8_epilogue.cuh"
-#include "gemm/fp8_factors.cuh"
+#include "gemm/device/pairs.cuh"
+#include "gemm/device/hopper/hopper_schedule.cuh"
+#include "gemm/device/pair_store.cuh"
+#include "gemm/device/fp8_scales.cuh"
+#include "gemm/device/fp8_epilogue.cuh"
+#include "gemm/device/fp8_factors.cuh"
 
 namespace {
 
@@ -176,10 +176,10 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
     const u32 columns = base + stages * stage_bytes;
-    const u32 biases = columns + math_groups * column_bytes;
-    const Stages ring{base, biases + math_groups * bias_bytes};
+    const u32 biases = columns + consumer_warpgroups * column_bytes;
+    const Stages ring{base, biases + consumer_warpgroups * bias_bytes};
     const int warpgroup = threadIdx.x / 128, row0 = warpgroup * (64 * bands);
-    const Shape shape{m, n, k, batch, tiles_m, tiles_n, tiles_m * tiles_n * batch, 1, group, raster};
+    const Extents shape{m, n, k, batch, tiles_m, tiles_n, tiles_m * tiles_n * batch, 1, group, raster};
     if (loads == 1 && threadIdx.x == 0) {
         if constexpr (!AUTOTUNE_DEVICE_MAPS) {
             prefetch_map(&map_a);

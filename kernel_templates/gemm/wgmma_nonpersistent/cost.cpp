@@ -37,11 +37,11 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, dou
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
     const double shared = on_sm * slices * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
     const double l2 = on_sm * operand_bytes(g, s) / std::min(98.5, 7928.0 / busy_sms);
-    const double issue =
-        (151.0 + 12.0 * slices / static_cast<double>(s.math_groups)) / static_cast<double>(std::min<int64_t>(s.k_groups, 2));
+    const double issue = (151.0 + 12.0 * slices / static_cast<double>(s.consumer_warpgroups)) /
+                         static_cast<double>(std::min<int64_t>(s.k_warpgroups, 2));
     const double latency = grid.steps_each > s.stages ? 2608.0 / static_cast<double>(s.stages - 1) : 0.0;
-    const double asks = gemm::asks_of_a_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
-                                             static_cast<double>(grid.tiles_n / s.cluster_n));
+    const double asks = gemm::concurrent_requests_per_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
+                                                           static_cast<double>(grid.tiles_n / s.cluster_n));
     // What a step of a ring of so few stages waits beside its work.
     const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 696.0 : 121.0) : 0.0;
     const double same = 0.663 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
@@ -73,7 +73,7 @@ double end_clocks(const Gemm& g, const ResolvedConfig& s) {
     const double alone = g.align_c < gemm::kChunkBytes ? (g.reads_c ? 682.0 : 362.0) * units * pieces : 0.0;
     const double passed = static_cast<double>(s.block_m * s.block_n) * (1.0 - 1.0 / static_cast<double>(s.cluster_k));
     const double meeting = s.cluster_k > 1 ? 323.0 + 0.427 * passed : 0.0;
-    return 31.8 + 203.0 * units + reads + alone + meeting + 759.0 * static_cast<double>(s.k_groups - 1);
+    return 31.8 + 203.0 * units + reads + alone + meeting + 759.0 * static_cast<double>(s.k_warpgroups - 1);
 }
 
 // What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
@@ -92,7 +92,7 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
 
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
-    const auto sms = static_cast<double>(gemm::sms_of_clusters(device, s.cluster_blocks()));
+    const auto sms = static_cast<double>(gemm::usable_sms(device, s.cluster_blocks()));
     const auto blocks = static_cast<double>(grid.blocks);
     // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));

@@ -3,9 +3,9 @@
 #include <functional>
 #include <optional>
 
-#include "kernel_templates/gemm/descent.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/descent.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_nonpersistent/geometry.h"
 #include "kernel_templates/registry.h"
 #include "kernel_templates/structured_family.h"
@@ -35,18 +35,18 @@ int64_t largest_tiles(const Gemm& g) {
 
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
-    to.push_back({"a consumer warpgroup's rows are not 64 or 128", {"block_m", "math_groups"}, rule([](const ResolvedConfig& s) {
-                      return s.block_m % (64 * s.math_groups) == 0 && s.bands() <= 2;
-                  })});
+    to.push_back({"a consumer warpgroup's rows are not 64 or 128",
+                  {"block_m", "consumer_warpgroups"},
+                  rule([](const ResolvedConfig& s) { return s.block_m % (64 * s.consumer_warpgroups) == 0 && s.bands() <= 2; })});
     to.push_back({"accumulators and addresses exceed the registers of a thread",
-                  {"block_m", "block_n", "math_groups", "k_groups"},
+                  {"block_m", "block_n", "consumer_warpgroups", "k_warpgroups"},
                   rule([=](const ResolvedConfig& s) {
                       // An SM gives registers to warps by fours: 13 warps get what 16 would, and 192x208 in three groups does not
                       // compile (C7602). What does takes 26 beside its sums, and more where it finds room.
                       const int64_t given = gemm::registers_allowed(device.limits, gemm::round_up(s.threads(), 128), 1);
                       const int64_t room = std::min(gemm::registers_allowed(device.limits, s.threads(), 1) - 48, given - 26);
                       // 144 in each of two sets of warpgroups are serialised (C7511): 128x144 takes ten times as long.
-                      return s.accumulators() <= (s.k_groups > 1 ? std::min<int64_t>(room, 128) : room);
+                      return s.accumulators() <= (s.k_warpgroups > 1 ? std::min<int64_t>(room, 128) : room);
                   })});
     to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
                       return s.swap_ab == 1 || g.m > 32 || g.m >= g.n;
@@ -60,7 +60,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
     to.push_back(
         {"an odd multiple of eight columns without N-side lines along K, f32 sums and undivided K, or with no fewer tiles than a "
          "narrower one",
-         {"block_n", "k_groups", "cluster_k", "swap_ab"},
+         {"block_n", "k_warpgroups", "cluster_k", "swap_ab"},
          rule([=](const ResolvedConfig& s) {
              const int64_t columns = s.swap_ab != 0 ? g.m : g.n;
              const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
@@ -76,11 +76,11 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back(
         {"the columns of a consumer warpgroup's rows do not divide among the parts of K by 16, or nearly so among blocks",
-         {"block_m", "block_n", "math_groups", "k_groups", "cluster_k"},
+         {"block_m", "block_n", "consumer_warpgroups", "k_warpgroups", "cluster_k"},
          rule([](const ResolvedConfig& s) {
-             return s.units() % s.parts() == 0 || (s.k_groups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
+             return s.units() % s.parts() == 0 || (s.k_warpgroups == 1 && s.cluster_k > 2 && s.units() > s.cluster_k);
          })});
-    to.push_back({"a part of K has no step", {"block_k", "k_groups", "cluster_k"}, rule([=](const ResolvedConfig& s) {
+    to.push_back({"a part of K has no step", {"block_k", "k_warpgroups", "cluster_k"}, rule([=](const ResolvedConfig& s) {
                       return s.parts() == 1 || ceil_div(g.k, s.block_k) >= s.parts();
                   })});
     to.push_back({"K divided in clusters although tiles alone leave no SM idle",
@@ -97,10 +97,10 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back(
         {"a cluster has more than 8 blocks, or divides K and shares tiles with more than one set of warpgroups or fewer than 8 "
          "steps",
-         {"block_k", "k_groups", "cluster_m", "cluster_n", "cluster_k"},
+         {"block_k", "k_warpgroups", "cluster_m", "cluster_n", "cluster_k"},
          rule([=](const ResolvedConfig& s) {
              return s.cluster_blocks() <= 8 && (s.cluster_k == 1 || s.sharing_blocks() == 1 ||
-                                                (s.k_groups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
+                                                (s.k_warpgroups == 1 && ceil_div(g.k, s.block_k) >= 8 * s.cluster_k));
          })});
     to.push_back(gemm::swizzle_share_rule<ResolvedConfig>(g));
     to.push_back({"more than half of a cluster's tiles lie outside of C",
@@ -127,8 +127,9 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                       const Grid grid(g, s, device);
                       return s.raster == 0 || (grid.tiles_m > s.cluster_m && grid.tiles_n > s.cluster_n);
                   })});
-    const std::vector<std::string> all = {"block_m",   "block_n",   "block_k",   "math_groups", "k_groups",
-                                          "cluster_m", "cluster_n", "cluster_k", "swap_ab",     "stages"};
+    const std::vector<std::string> all = {"block_m",      "block_n",   "block_k",   "consumer_warpgroups",
+                                          "k_warpgroups", "cluster_m", "cluster_n", "cluster_k",
+                                          "swap_ab",      "stages"};
     to.push_back({"the ring is neither the deepest with which one, two or three blocks fit an SM nor one that K fills", all,
                   rule([=](const ResolvedConfig& s) {
                       const Grid grid(g, s, device);
@@ -142,7 +143,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
 
 struct Tile {
     const char* name;
-    int64_t block_m, block_n, block_k, math_groups, k_groups;
+    int64_t block_m, block_n, block_k, consumer_warpgroups, k_warpgroups;
 };
 // Tiles worth knowing, small to large.
 constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
@@ -163,7 +164,7 @@ constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
 ResolvedConfig with_tile(const Tile& t, const Gemm& g) {
     ResolvedConfig s(Config{}, g);
     s.block_m = t.block_m, s.block_n = t.block_n, s.block_k = t.block_k;
-    s.math_groups = t.math_groups, s.k_groups = t.k_groups;
+    s.consumer_warpgroups = t.consumer_warpgroups, s.k_warpgroups = t.k_warpgroups;
     s.swap_ab = 0, s.stages = 2, s.raster = 0, s.pdl = 0;
     return s;
 }
@@ -185,18 +186,18 @@ void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& devic
         s.*member = value;
         offer_rings(s);
     };
-    for (const auto& [block_m, math_groups] :
+    for (const auto& [block_m, consumer_warpgroups] :
          std::initializer_list<std::pair<int64_t, int64_t>>{{64, 1}, {128, 1}, {128, 2}, {192, 3}, {256, 2}}) {
         for (const int64_t wider : {-64, -32, -16, -8, 0, 8, 16, 32, 64}) {
             ResolvedConfig s = of;
-            s.block_m = block_m, s.math_groups = math_groups, s.block_n += wider;
+            s.block_m = block_m, s.consumer_warpgroups = consumer_warpgroups, s.block_n += wider;
             if (s.block_n >= 16 && s.block_n <= 256) offer_rings(s);
         }
     }
     for (const int64_t block_n : {of.block_n / 2, of.block_n * 2})
         if (block_n >= 16 && block_n <= 256 && block_n % 16 == 0) change(&ResolvedConfig::block_n, block_n);
     change(&ResolvedConfig::block_k, 192 - of.block_k);
-    for (const int64_t k_groups : {1, 2, 4}) change(&ResolvedConfig::k_groups, k_groups);
+    for (const int64_t k_warpgroups : {1, 2, 4}) change(&ResolvedConfig::k_warpgroups, k_warpgroups);
     change(&ResolvedConfig::swap_ab, 1 - of.swap_ab);
     change(&ResolvedConfig::raster, 1 - of.raster);
     for (const int64_t cluster_m : {1, 2, 4}) {
@@ -300,7 +301,7 @@ class WgmmaNonpersistent final : public StructuredFamily {
             return "C has more than two waves of tiles of 128x256: blocks that stay are for that";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 40; }
+    int complexity_order() const override { return 40; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 

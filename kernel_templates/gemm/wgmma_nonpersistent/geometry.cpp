@@ -29,7 +29,7 @@ std::optional<int64_t> deepest_ring(const ResolvedConfig& s, int64_t steps, int6
     for (const int64_t depth : kDepths) {
         const bool fits = s.smem_bytes(depth) <= device.limits.smem_per_block_bytes &&
                           blocks * (s.smem_bytes(depth) + 1024) <= device.limits.smem_per_sm_bytes;
-        if (!fits || depth <= s.k_groups || depth % s.k_groups != 0) continue;
+        if (!fits || depth <= s.k_warpgroups || depth % s.k_warpgroups != 0) continue;
         if (!found || depth >= steps) found = depth;  // one that all steps fill needs no deeper one
     }
     return found;

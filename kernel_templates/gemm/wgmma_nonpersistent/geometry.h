@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What gemm/wgmma_nonpersistent's rules, cost model and launch plans share: a problem and a config with names resolved, and the
 // sizes that follow from them. The same formulas stand in kernel.cuh.
@@ -23,8 +23,8 @@ using gemm::round_up;
     ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
     ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", values_in_steps(16, 256, 8)) \
     ROW(block_k, 1, compile, "depth of a stage", 64, 128) \
-    ROW(math_groups, 1, compile, "warpgroups along the rows of a tile", 1, 2, 3) \
-    ROW(k_groups, 1, compile, "sets of warpgroups that take the K steps of a block in turn", 1, 2, 4) \
+    ROW(consumer_warpgroups, 1, compile, "warpgroups along the rows of a tile", 1, 2, 3) \
+    ROW(k_warpgroups, 1, compile, "sets of warpgroups that take the K steps of a block in turn", 1, 2, 4) \
     ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2, 4) \
     ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2, 4) \
     ROW(cluster_k, 1, compile, "blocks that divide the K of a tile and add it through their shared memory", 1, 2, 3, 4, 6, 8) \
@@ -40,20 +40,22 @@ struct ResolvedConfig {
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
-    std::int64_t bands() const { return block_m / (64 * math_groups); }
+    std::int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     std::int64_t units() const { return bands() * ceil_div(block_n, 16); }           // of 16 columns, which parts of K share
     std::int64_t units_each() const { return ceil_div(units(), parts()); }           // that a part adds and stores, at most
-    std::int64_t parts() const { return k_groups * cluster_k; }                      // of K
+    std::int64_t parts() const { return k_warpgroups * cluster_k; }                  // of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
-    std::int64_t math_threads() const { return 128 * math_groups * k_groups; }
+    std::int64_t math_threads() const { return 128 * consumer_warpgroups * k_warpgroups; }
     std::int64_t threads() const { return math_threads() + 32; }
     std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
     // Elements of one swizzle span, the widest that divides a tile's extent.
     static std::int64_t span(std::int64_t extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
     // What the other parts of K send to the parts of a block.
-    std::int64_t received_bytes() const { return (parts() - 1) * k_groups * units_each() * 128 * math_groups * 8 * sum_bytes; }
+    std::int64_t received_bytes() const {
+        return (parts() - 1) * k_warpgroups * units_each() * 128 * consumer_warpgroups * 8 * sum_bytes;
+    }
     // What warps pass their share of C through on its way to memory, up to 64 columns at a time.
     std::int64_t staging_bytes() const {
         const std::int64_t share = units_each();

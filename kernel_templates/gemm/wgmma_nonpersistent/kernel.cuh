@@ -2,7 +2,7 @@
 // wgmma multiplies. One thread of a warp of its own loads; no registers are reallocated, and C leaves by 16-byte stores of the
 // registers' contents, not by TMA: what a launch does before its first load and after its last multiplication is what it costs.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T).
-// K may be divided among `k_groups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
+// K may be divided among `k_warpgroups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
 // stores a share of the tile, from what the others send to shared memory, in the order of the parts.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -19,8 +19,8 @@ constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
-constexpr int math_groups = ${math_groups};  // warpgroups along M
-constexpr int k_groups = ${k_groups};        // sets of warpgroups that divide the K steps of the block
+constexpr int consumer_warpgroups = ${consumer_warpgroups};  // warpgroups along M
+constexpr int k_warpgroups = ${k_warpgroups};        // sets of warpgroups that divide the K steps of the block
 constexpr int cluster_m = ${cluster_m};      // blocks along M that share a tile of Y by multicast
 constexpr int cluster_n = ${cluster_n};      // blocks along N that share a tile of X by multicast
 constexpr int cluster_k = ${cluster_k};      // blocks that divide the K steps of the tile
@@ -31,7 +31,7 @@ constexpr int raster = ${raster};            // 0: the clusters that start one a
 #include "common/hopper.cuh"
 #include "common/ptx.cuh"
 #include "common/wgmma_eights.cuh"
-#include "gemm/prefetch_c.cuh"
+#include "gemm/device/prefetch_c.cuh"
 
 namespace {
 
@@ -41,25 +41,25 @@ constexpr bool converts_pairs = false;
 constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
-constexpr int bands = block_m / (64 * math_groups);         // m64 multiplications per math group
+constexpr int bands = block_m / (64 * consumer_warpgroups);         // m64 multiplications per consumer warpgroup
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // in a register
 constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
 constexpr int band_units = (block_n + 15) / 16;             // columns of 16 of a band, of the last perhaps half
-constexpr int group_threads = 128 * math_groups;            // those that share a stage
-constexpr int math_threads = group_threads * k_groups;
-constexpr int parts = cluster_k * k_groups;                 // of K
+constexpr int group_threads = 128 * consumer_warpgroups;            // those that share a stage
+constexpr int math_threads = group_threads * k_warpgroups;
+constexpr int parts = cluster_k * k_warpgroups;                 // of K
 constexpr bool shares_tiles = cluster_m * cluster_n > 1;
 constexpr bool in_cluster = shares_tiles || cluster_k > 1;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load for a block
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16 bytes");
-static_assert(block_m % (64 * math_groups) == 0 && block_n % 8 == 0 && block_n <= 256 && block_k % 64 == 0);
-static_assert(block_n % 16 == 0 || (y_k_major && is_same<Acc, f32> && k_groups * cluster_k == 1));
+static_assert(block_m % (64 * consumer_warpgroups) == 0 && block_n % 8 == 0 && block_n <= 256 && block_k % 64 == 0);
+static_assert(block_n % 16 == 0 || (y_k_major && is_same<Acc, f32> && k_warpgroups * cluster_k == 1));
 static_assert(cluster_m * cluster_n * cluster_k <= 8, "a cluster has at most 8 blocks");
-// A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_groups stages it alone reads a stage,
+// A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_warpgroups stages it alone reads a stage,
 // fill after fill: otherwise it could run ahead of the others and take an old fill's parity for its own.
-static_assert(stages > k_groups && stages % k_groups == 0);
+static_assert(stages > k_warpgroups && stages % k_warpgroups == 0);
 
 // Operand tiles, in slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
 __device__ constexpr int span_of(int extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
@@ -72,7 +72,7 @@ static_assert(stage_bytes % 1024 == 0 && bytes_x % 1024 == 0, "swizzled tiles st
 
 }  // namespace
 
-#include "gemm/pairs.cuh"
+#include "gemm/device/pairs.cuh"
 
 namespace {
 
@@ -85,19 +85,19 @@ using Sums = Register[bands][band_units * unit_registers];
 constexpr int columns = bands * band_units;
 constexpr int columns_each = (columns + parts - 1) / parts;  // of the first parts; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
-static_assert(equal_shares || k_groups == 1, "sets of warpgroups store equal shares");
+static_assert(equal_shares || k_warpgroups == 1, "sets of warpgroups store equal shares");
 constexpr u32 unit_bytes = group_threads * unit_registers * 4;
-constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_groups * columns_each * unit_bytes;
+constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_warpgroups * columns_each * unit_bytes;
 constexpr int units_at_once = columns_each % 4 == 0 && block_n % 64 == 0 ? 4 : columns_each % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
 constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row lie in different banks
 constexpr u32 staging_bytes = math_threads / 32 * units_at_once * staged_unit_bytes;
 // What the other blocks send to block `k` of those that divide a tile's K.
 __device__ __forceinline__ u32 remote_bytes(int k) {
     const int own = equal_shares ? columns_each : min(columns_each, max(0, columns - k * columns_each));
-    return (parts - k_groups) * k_groups * own * unit_bytes;
+    return (parts - k_warpgroups) * k_warpgroups * own * unit_bytes;
 }
 
-struct Shape {
+struct Extents {
     int m, n, k;  // M and N as the multiplication sees them (exchanged with swap_ab)
 };
 
@@ -245,7 +245,7 @@ __device__ __forceinline__ u32 received_at(u32 received, int group, int slot, in
 
 // Sends every other part its share of this part's sums. Those of this block read them after a barrier of its math threads.
 __device__ __forceinline__ void send_shares(const Areas& at, const Place& place, int k_group, int thread, const Sums& acc) {
-    const int part = place.k * k_groups + k_group;
+    const int part = place.k * k_warpgroups + k_group;
 #pragma unroll
     for (int q = 0; q < columns; ++q) {
         const int owner = q / columns_each;
@@ -254,11 +254,11 @@ __device__ __forceinline__ void send_shares(const Areas& at, const Place& place,
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const Register* r = &acc[q / band_units][q % band_units * unit_registers + half * quad_registers];
-            const u32 to = received_at(at.received, owner % k_groups, slot, q % columns_each, half, thread);
-            if (cluster_k == 1 || owner / k_groups == place.k)
+            const u32 to = received_at(at.received, owner % k_warpgroups, slot, q % columns_each, half, thread);
+            if (cluster_k == 1 || owner / k_warpgroups == place.k)
                 store_shared(to, r);
             else
-                send_remote(to, at.exchanged, rank_of(place.m, place.n, owner / k_groups), r);
+                send_remote(to, at.exchanged, rank_of(place.m, place.n, owner / k_warpgroups), r);
         }
     }
 }
@@ -439,11 +439,11 @@ __device__ __forceinline__ void write_piece(Out* to, int valid, const PieceOfC& 
 }
 
 // How many elements of C begin where piece `i` does, of the group whose first row and column in C those are.
-__device__ __forceinline__ int valid_in_piece(const Shape& s, int c_row, int c_col, int i) {
+__device__ __forceinline__ int valid_in_piece(const Extents& s, int c_row, int c_col, int i) {
     return c_row + Pieces::row(i) < (swap_ab ? s.n : s.m) ? (swap_ab ? s.m : s.n) - c_col - Pieces::column(i) : 0;
 }
 
-__device__ __forceinline__ void read_pieces(const Output& out, const Shape& s, int c_row, int c_col, u32* held) {
+__device__ __forceinline__ void read_pieces(const Output& out, const Extents& s, int c_row, int c_col, u32* held) {
 #pragma unroll
     for (int i = 0; i < Pieces::count; ++i) {
         const Out* from = out.c + (c_row + Pieces::row(i)) * out.ldc + c_col + Pieces::column(i);
@@ -458,7 +458,7 @@ __device__ __forceinline__ void stage_pieces(u32 staging, const u32* held) {
         write_staged(Pieces::staged(staging, i), piece.raw);
     }
 }
-__device__ __forceinline__ void store_pieces(const Output& out, const Shape& s, int c_row, int c_col, u32 staging) {
+__device__ __forceinline__ void store_pieces(const Output& out, const Extents& s, int c_row, int c_col, u32 staging) {
 #pragma unroll 4
     for (int i = 0; i < Pieces::count; ++i) {
         PieceOfC piece;
@@ -468,7 +468,7 @@ __device__ __forceinline__ void store_pieces(const Output& out, const Shape& s, 
 }
 
 // Stores `units_at_once` staged units, neighbours along the columns of the multiplication, whose first row and column those are.
-__device__ __forceinline__ void store_staged(const Output& out, const Shape& s, int row, int col, u32 staging) {
+__device__ __forceinline__ void store_staged(const Output& out, const Extents& s, int row, int col, u32 staging) {
     constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // in a row of C
     constexpr int rows = 32 / chunks;                        // that the warp stores at once
     if constexpr (align_c < 16) return store_pieces(out, s, swap_ab ? col : row, swap_ab ? row : col, staging);
@@ -532,7 +532,7 @@ constexpr bool holds_c = groups_that_fit > 0;  // otherwise each group is read w
 constexpr int held_groups = !holds_c ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
 using Held = u32[held_groups][units_at_once][4];
 
-__device__ __forceinline__ void read_units(const Output& out, const Shape& s, int row, int col, u32 (&held)[units_at_once][4]) {
+__device__ __forceinline__ void read_units(const Output& out, const Extents& s, int row, int col, u32 (&held)[units_at_once][4]) {
     constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;
     constexpr int rows = 32 / chunks;
     if constexpr (align_c < 16) return read_pieces(out, s, swap_ab ? col : row, swap_ab ? row : col, held[0]);
@@ -567,7 +567,7 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
     for (int i = 0; i < stages; ++i) barrier_init(at.full + i * 8, 1);
     if (run.count > stages) {  // otherwise no stage is filled twice
 #pragma unroll
-        for (int i = 0; i < stages; ++i) barrier_init(at.empty + i * 8, 4 * math_groups * notified_blocks);
+        for (int i = 0; i < stages; ++i) barrier_init(at.empty + i * 8, 4 * consumer_warpgroups * notified_blocks);
     }
     if constexpr (cluster_k > 1) {
         barrier_init(at.exchanged, 1);
@@ -581,7 +581,7 @@ __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.clus
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Group `group` of the units that this part owns, of what C holds.
-__device__ __forceinline__ void read_group(const Output& out, const Shape& s, const Tile& tile, int part, int group,
+__device__ __forceinline__ void read_group(const Output& out, const Extents& s, const Tile& tile, int part, int group,
                                            u32 (&held)[units_at_once][4]) {
     const int unit = part * columns_each + group * units_at_once;
     const int row0 = tile.m0 + threadIdx.x % group_threads / 128 * (64 * bands) + threadIdx.x / 32 % 4 * 16;
@@ -589,26 +589,26 @@ __device__ __forceinline__ void read_group(const Output& out, const Shape& s, co
 }
 
 // All that the tile reads of C into L2, each block of the cluster a share.
-__device__ __forceinline__ void prefetch_tile_of_c(const Output& out, const Shape& s, const Tile& tile, const Place& place) {
+__device__ __forceinline__ void prefetch_tile_of_c(const Output& out, const Extents& s, const Tile& tile, const Place& place) {
     const int row = swap_ab ? tile.n0 : tile.m0, col = swap_ab ? tile.m0 : tile.n0;
     constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
     prefetch_c<cols>(out.c + row * out.ldc + col, out.ldc, min(rows, (swap_ab ? s.n : s.m) - row), min(cols, (swap_ab ? s.m : s.n) - col),
                      place.k * math_threads + threadIdx.x, cluster_k * math_threads);
 }
 
-__device__ __forceinline__ void hold_c(const Output& out, const Shape& s, const Tile& tile, const Place& place, Held& held) {
-    const int part = parts == 1 ? 0 : place.k * k_groups + threadIdx.x / group_threads;
+__device__ __forceinline__ void hold_c(const Output& out, const Extents& s, const Tile& tile, const Place& place, Held& held) {
+    const int part = parts == 1 ? 0 : place.k * k_warpgroups + threadIdx.x / group_threads;
 #pragma unroll
     for (int group = 0; group < held_groups; ++group) read_group(out, s, tile, part, group, held[group]);
 }
 
-__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Shape& s, const Tile& tile, const Place& place,
+__device__ __forceinline__ void store_tile(const Areas& at, const Output& out, const Extents& s, const Tile& tile, const Place& place,
                                            const Sums& acc, Held& held) {
     const int thread = threadIdx.x % group_threads, k_group = threadIdx.x / group_threads;
-    const int part = parts == 1 ? 0 : place.k * k_groups + k_group;
+    const int part = parts == 1 ? 0 : place.k * k_warpgroups + k_group;
     if constexpr (parts > 1) {
         send_shares(at, place, k_group, thread, acc);
-        if constexpr (k_groups > 1) named_barrier(1, math_threads);
+        if constexpr (k_warpgroups > 1) named_barrier(1, math_threads);
         if constexpr (cluster_k > 1) barrier_wait_cluster(at.exchanged, 0);
     }
     const int row0 = tile.m0 + thread / 128 * (64 * bands) + thread / 32 % 4 * 16;
@@ -646,24 +646,24 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
     }
 }
 
-// The steps of this set of warpgroups, every k_groups-th of the block's.
+// The steps of this set of warpgroups, every k_warpgroups-th of the block's.
 __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, const Place& place, Sums& acc) {
     const int warpgroup = warp_uniform(threadIdx.x / 128);
-    const int k_group = warpgroup / math_groups;
-    const Descriptors first = first_descriptors(at.tiles, warpgroup % math_groups * (64 * bands));
+    const int k_group = warpgroup / consumer_warpgroups;
+    const Descriptors first = first_descriptors(at.tiles, warpgroup % consumer_warpgroups * (64 * bands));
     int stage = k_group, previous = -1;
     u32 parity = 0;
     if (parts > 1 && k_group >= run.count) clear(acc);
 #pragma unroll 1
-    for (int step = k_group; step < run.count; step += k_groups) {
+    for (int step = k_group; step < run.count; step += k_warpgroups) {
         barrier_wait(at.full + stage * 8, parity);
         multiply(acc, first, stage, step == k_group);
-        if (previous >= 0 && step - k_groups + stages < run.count) {  // its stage is needed again
+        if (previous >= 0 && step - k_warpgroups + stages < run.count) {  // its stage is needed again
             wgmma_wait<1>();
             release(at.empty + previous * 8, place);
         }
         previous = stage;
-        stage += k_groups;
+        stage += k_warpgroups;
         if (stage >= stages) {
             stage -= stages;
             parity ^= 1;
@@ -694,7 +694,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     at.full = at.staging + staging_bytes;
     at.empty = at.full + stages * 8;
     at.exchanged = at.empty + stages * 8;
-    Shape shape{swap_ab ? n : m, swap_ab ? m : n, k};
+    Extents shape{swap_ab ? n : m, swap_ab ? m : n, k};
     const Place place = place_of(in_cluster ? static_cast<int>(cluster_rank()) : 0);
     const Tile tile = tile_of(place);
     if constexpr (block_n % 16 != 0) shape.n = min(shape.n, tile.n0 + block_n);  // half of the last unit is the next tile's

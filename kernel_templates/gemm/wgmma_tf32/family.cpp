@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/f32_operands.h"
-#include "kernel_templates/gemm/f32_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/f32_operands.h"
+#include "kernel_templates/gemm/shared/f32_parts.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -33,21 +33,21 @@ bool tma_can_store(const Gemm& g) {
 void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
     to.push_back({"a consumer warpgroup's rows are not 64 or 128",
-                  {"block_m", "math_groups", "pingpong"},
+                  {"block_m", "consumer_warpgroups", "pingpong"},
                   rule([](const ResolvedConfig& s) {
                       return s.block_m % (64 * s.groups_per_tile()) == 0 && s.bands() >= 1 && s.bands() <= 2;
                   })});
     to.push_back({"an operand in registers without 128 rows for each consumer warpgroup",
-                  {"block_m", "math_groups", "pingpong"},
+                  {"block_m", "consumer_warpgroups", "pingpong"},
                   rule([](const ResolvedConfig& s) { return !s.x_in_registers || s.bands() == 2; })});
     to.push_back({"ping-pong without exactly two consumer warpgroups",
-                  {"math_groups", "pingpong"},
-                  rule([](const ResolvedConfig& s) { return s.pingpong == 0 || s.math_groups == 2; })});
+                  {"consumer_warpgroups", "pingpong"},
+                  rule([](const ResolvedConfig& s) { return s.pingpong == 0 || s.consumer_warpgroups == 2; })});
     to.push_back({"sums and X exceed the registers that setmaxnreg can give",
-                  {"block_m", "math_groups", "pingpong", "block_n"},
+                  {"block_m", "consumer_warpgroups", "pingpong", "block_n"},
                   rule([](const ResolvedConfig& s) {
                       // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
-                      return s.accumulators() + s.held() <= (s.math_groups == 1 ? 200 : s.x_in_registers ? 176 : 192);
+                      return s.accumulators() + s.held() <= (s.consumer_warpgroups == 1 ? 200 : s.x_in_registers ? 176 : 192);
                   })});
     to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const ResolvedConfig& s) {
                       return s.x_sets == 1 || s.x_in_registers;
@@ -65,8 +65,8 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
                   {"tma_store"},
                   rule([=](const ResolvedConfig& s) { return (s.tma_store != 0) == tma_can_store(g); })});
     to.push_back({"more than one epilogue buffer without TMA store",
-                  {"tma_store", "store_buffers"},
-                  rule([](const ResolvedConfig& s) { return s.tma_store == 1 || s.store_buffers == 1; })});
+                  {"tma_store", "epilogue_stages"},
+                  rule([](const ResolvedConfig& s) { return s.tma_store == 1 || s.epilogue_stages == 1; })});
 }
 
 void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
@@ -89,8 +89,8 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g) {
 
 void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
-    const std::vector<std::string> tile = {"block_m", "block_n",   "math_groups",   "pingpong",
-                                           "swap_ab", "tma_store", "store_buffers", "stages"};
+    const std::vector<std::string> tile = {"block_m", "block_n",   "consumer_warpgroups", "pingpong",
+                                           "swap_ab", "tma_store", "epilogue_stages",     "stages"};
     to.push_back({"the ring exceeds shared memory", tile,
                   rule([=](const ResolvedConfig& s) { return s.smem_bytes(s.stages) <= device.limits.smem_per_block_bytes; })});
     to.push_back({"the ring is shorter than it could be: two more stages fit", tile, rule([=](const ResolvedConfig& s) {
@@ -111,7 +111,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
 
 struct Tile {
     const char* name;
-    int64_t block_m, block_n, math_groups, pingpong;
+    int64_t block_m, block_n, consumer_warpgroups, pingpong;
 };
 constexpr std::array<Tile, 14> kTiles = {{{"coop_128x256", 128, 256, 2, 0},
                                           {"coop_128x224", 128, 224, 2, 0},
@@ -129,15 +129,15 @@ constexpr std::array<Tile, 14> kTiles = {{{"coop_128x256", 128, 256, 2, 0},
                                           {"single_128x32", 128, 32, 1, 0}}};
 
 struct Corner {
-    int64_t cluster_m, swap_ab, store_buffers, group;
+    int64_t cluster_m, swap_ab, epilogue_stages, group;
 };
 
 ResolvedConfig corner_config(const Tile& t, const Corner& corner, const Gemm& g, const Device& device) {
     ResolvedConfig s(Config{}, g);
     s.block_m = t.block_m, s.block_n = t.block_n;
-    s.math_groups = t.math_groups, s.pingpong = t.pingpong;
+    s.consumer_warpgroups = t.consumer_warpgroups, s.pingpong = t.pingpong;
     s.cluster_m = corner.cluster_m, s.swap_ab = corner.swap_ab;
-    s.tma_store = tma_can_store(g) ? 1 : 0, s.store_buffers = s.tma_store != 0 ? corner.store_buffers : 1;
+    s.tma_store = tma_can_store(g) ? 1 : 0, s.epilogue_stages = s.tma_store != 0 ? corner.epilogue_stages : 1;
     s.x_sets = s.x_in_registers ? 2 : 1;  // 4 to 9 % faster on 4096^3
     s.raster = 0, s.group = corner.group;
     for (const int64_t stages : {8, 7, 6, 5, 4, 3, 2}) {
@@ -166,16 +166,17 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
     std::vector<NamedConfig> all;
     for (const Tile& tile : kTiles) {
         for (const int64_t cluster : {1, 2}) {
-            for (const int64_t store_buffers : {1, 2}) {
+            for (const int64_t epilogue_stages : {1, 2}) {
                 for (const int64_t swap_ab : {0, 1}) {
                     const std::string name = std::string("wgmma_m64k8_") + tile.name + (cluster == 2 ? "_cluster2x1" : "") +
-                                             (store_buffers == 2 ? "_2buffers" : "") +
+                                             (epilogue_stages == 2 ? "_2buffers" : "") +
                                              (transposes_y(g) && swap_ab != 0 ? "_swapab" : "");
-                    const Grid grid(g, corner_config(tile, {cluster, swap_ab, store_buffers, 1}, g, device), device);
+                    const Grid grid(g, corner_config(tile, {cluster, swap_ab, epilogue_stages, 1}, g, device), device);
                     const int64_t group = grid.count_m >= 8 && grid.count_n > 1 ? 8 : 1;
-                    const bool is_new = store_buffers == 1 || tma_can_store(g);
+                    const bool is_new = epilogue_stages == 1 || tma_can_store(g);
                     if (!is_new) continue;
-                    all.push_back({name, config_from(corner_config(tile, {cluster, swap_ab, store_buffers, group}, g, device))});
+                    all.push_back(
+                        {name, config_from(corner_config(tile, {cluster, swap_ab, epilogue_stages, group}, g, device))});
                 }
             }
         }
@@ -223,7 +224,7 @@ class WgmmaTf32 final : public StructuredFamily {
     std::string_view about() const override {
         return "f32 operands as tf32 on wgmma, fed by TMA, warp-specialised and persistent, sm_90a alone";
     }
-    int ladder_rung() const override { return 40; }
+    int complexity_order() const override { return 40; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";

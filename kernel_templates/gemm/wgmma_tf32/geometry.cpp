@@ -26,7 +26,7 @@ Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, kBlockK);
-    clusters = std::min(std::max<int64_t>(1, gemm::sms_of_clusters(device, s.cluster_blocks()) / s.cluster_blocks()), tiles);
+    clusters = std::min(std::max<int64_t>(1, gemm::usable_sms(device, s.cluster_blocks()) / s.cluster_blocks()), tiles);
 }
 
 }  // namespace autotune::wgmma_tf32

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What the rules, the cost model and the launch plan of gemm/wgmma_tf32 share. The same formulas stand in kernel.cuh.
 namespace autotune::wgmma_tf32 {
@@ -20,14 +20,14 @@ inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, a
 #define GEMM_WGMMA_TF32_PARAMETERS(ROW) \
     ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
     ROW(block_n, 1, compile, "columns of a tile, on wgmma's N side", 32, 64, 96, 128, 160, 192, 224, 256) \
-    ROW(math_groups, 1, compile, "warpgroups that multiply", 1, 2) \
-    ROW(pingpong, 1, compile, "0: math groups share a tile; 1: each has its own", 0, 1) \
+    ROW(consumer_warpgroups, 1, compile, "warpgroups that multiply", 1, 2) \
+    ROW(pingpong, 1, compile, "0: consumer warpgroups share a tile; 1: each has its own", 0, 1) \
     ROW(cluster_m, 1, compile, "blocks along M that share a tile of the N-side operand by multicast", 1, 2) \
     ROW(cluster_n, 1, compile, "blocks along N that share a tile of the M-side operand by multicast", 1, 2) \
     ROW(swap_ab, 1, compile, \
         "1: computes the transpose; what the layout asks for, or free where an operand is transposed", 0, 1) \
     ROW(tma_store, 1, compile, "1: C leaves through shared memory and TMA, under the next tile's multiplications", 0, 1) \
-    ROW(store_buffers, 1, compile, "spans of C of a warp that may be on their way to memory by TMA", 1, 2) \
+    ROW(epilogue_stages, 1, compile, "spans of C of a warp that may be on their way to memory by TMA", 1, 2) \
     ROW(x_sets, 1, compile, \
         "sets of registers for an operand in them; 2: half a stage each, loaded under the other's multiplications", 1, 2) \
     ROW(stages, 1, launch, "stages of the ring, 32 deep each", 2, 3, 4, 5, 6, 7, 8) \
@@ -42,18 +42,18 @@ struct ResolvedConfig {
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
-    std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : math_groups; }
+    std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : consumer_warpgroups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     // Registers a thread: of sums, and of X.
     std::int64_t accumulators() const { return bands() * block_n / 2; }
     std::int64_t held() const { return x_in_registers ? bands() * kBlockK / 2 : 0; }
     std::int64_t cluster_blocks() const { return cluster_m * cluster_n; }
-    std::int64_t threads() const { return 128 * (math_groups + 1); }
+    std::int64_t threads() const { return 128 * (consumer_warpgroups + 1); }
     std::int64_t buffer_rows() const { return swap_ab != 0 || x_in_registers ? 32 : 16; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
-        const std::int64_t staging = tma_store != 0 ? 4 * math_groups * store_buffers * buffer_rows() * kRowBytes : 0;
-        return 1024 + count * (block_m + block_n) * kRowBytes + staging + count * 16 + math_groups * 8;
+        const std::int64_t staging = tma_store != 0 ? 4 * consumer_warpgroups * epilogue_stages * buffer_rows() * kRowBytes : 0;
+        return 1024 + count * (block_m + block_n) * kRowBytes + staging + count * 16 + consumer_warpgroups * 8;
     }
 };
 

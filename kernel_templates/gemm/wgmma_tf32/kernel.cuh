@@ -1,5 +1,5 @@
 // C = alpha A B + beta C with f32 operands on Hopper, cut to tf32: TMA loads into an mbarrier ring, wgmma, one producer warp and
-// `math_groups` math warpgroups, persistent blocks. Cooperative: the math groups share a tile, each has a band of its rows. Ping-pong:
+// `consumer_warpgroups` math warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a tile, each has a band of its rows. Ping-pong:
 // each has tiles of its own, so that one's epilogue runs under another's multiplications.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma takes tf32
 // from shared memory only as it lies along K. So Y is the operand that does, and X, if it does not, is read into registers, which any
@@ -18,20 +18,20 @@ constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled fo
 constexpr int swap_ab = ${swap_ab};
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
-constexpr int math_groups = ${math_groups};
+constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int pingpong = ${pingpong};
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int tma_store = ${tma_store};
-constexpr int store_buffers = ${store_buffers};  // of each math warp
+constexpr int epilogue_stages = ${epilogue_stages};  // of each math warp
 constexpr int x_sets = ${x_sets};  // of registers for X, each of part of a stage; 2: one is loaded under the other's multiplications
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
 #include "common/wgmma_tf32.cuh"
-#include "gemm/arrange.cuh"
-#include "gemm/store_run.cuh"
+#include "gemm/device/arrange.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 
@@ -45,13 +45,13 @@ static_assert(trans_a || trans_b || swap_ab, "Y lies along K: with A plain and B
 static_assert(!trans_a || !trans_b || !swap_ab, "Y lies along K: with A and B transposed it is B");
 
 constexpr int block_k = 32;  // 128 bytes, a swizzle span
-constexpr int groups_per_tile = pingpong ? 1 : math_groups;
-constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per math group
+constexpr int groups_per_tile = pingpong ? 1 : consumer_warpgroups;
+constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per consumer warpgroup
 constexpr int group_rows = 64 * bands;
 constexpr int accumulators = block_n / 2;  // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_blocks;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
-constexpr int math_threads = 128 * math_groups;
+constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(block_m % (64 * groups_per_tile) == 0 && block_n % 32 == 0 && block_n <= 256);
 static_assert(x_sets == 1 || x_in_registers, "sets of registers are for an X that is in registers");
 static_assert(!x_in_registers || bands == 2, "a warp reads rows from registers in slabs of 32");
@@ -64,8 +64,8 @@ constexpr u32 slab_bytes = 32 * 128;  // 32 rows of 32 elements
 
 }  // namespace
 
-#include "gemm/hopper_ring.cuh"
-#include "gemm/f32_producer.cuh"
+#include "gemm/device/hopper/hopper_ring.cuh"
+#include "gemm/device/f32_producer.cuh"
 
 namespace {
 
@@ -90,7 +90,7 @@ __device__ __forceinline__ int first_row(int band) { return x_in_registers ? war
 
 constexpr int x_steps = block_k / 8 / x_sets;  // multiplications of k8 whose X one set holds
 
-// X of a math group, of a stage or of its half, from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
+// X of a consumer warpgroup, of a stage or of its half, from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
 struct RegisterX {
     u32 at[x_steps][2][4];  // by multiplication and band
 
@@ -144,7 +144,7 @@ struct Output {
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
 // Element by element, or where C's rows allow runs of two along the columns, or four along the rows that a lane has.
-__device__ __forceinline__ void store_direct(const Output& out, const Shape& s, const Tile& tile, int row0, const Sums& acc) {
+__device__ __forceinline__ void store_direct(const Output& out, const Extents& s, const Tile& tile, int row0, const Sums& acc) {
     f32* const c = out.c + tile.batch * out.stride_c;
 #pragma unroll
     for (int j = 0; j < block_n / 8; ++j) {
@@ -179,7 +179,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Shape& s, 
 // Rows of a buffer: 32 rows of C with swap_ab, which are columns here, and a warp's rows otherwise.
 constexpr int buffer_rows = swap_ab ? 32 : warp_rows;
 constexpr u32 buffer_bytes = buffer_rows * 128;
-constexpr u32 staging_bytes = tma_store ? 4 * math_groups * store_buffers * buffer_bytes : 0;
+constexpr u32 staging_bytes = tma_store ? 4 * consumer_warpgroups * epilogue_stages * buffer_bytes : 0;
 
 __device__ __forceinline__ void write_buffer(u32 address, float a, float b) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(a), "f"(b) : "memory");
@@ -196,9 +196,9 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
         const int span = part / parts_of_rows, band0 = part % parts_of_rows;
-        const u32 buffer = staging + part % store_buffers * buffer_bytes;
+        const u32 buffer = staging + part % epilogue_stages * buffer_bytes;
         // Only the thread that committed a store can wait for it.
-        if (lane == 0) store_wait_read<store_buffers - 1>();
+        if (lane == 0) store_wait_read<epilogue_stages - 1>();
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -229,10 +229,10 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
             store_commit();
         }
     }
-    if (parts % store_buffers != 0 && lane == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+    if (parts % epilogue_stages != 0 && lane == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
 }
 
-// ---- the math groups ----
+// ---- the consumer warpgroups ----
 
 struct Turns {
     int row0, steps, lane;
@@ -263,9 +263,9 @@ __device__ __forceinline__ int multiply_in_turns(Sums& acc, const Ring& ring, Po
     return previous;
 }
 
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Output& out, u32 staging, int group, int rank) {
+__device__ __forceinline__ void consume(const Ring& ring, const Extents& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int row0 = pingpong || math_groups == 1 ? 0 : group * group_rows;
+    const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
     const bool notifies = shares_with(lane, rank);
     const int steps = s.steps();
     Sums acc;
@@ -278,7 +278,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
     for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
         if (pingpong) {
             const bool mine = turn == group;
-            turn = turn + 1 == math_groups ? 0 : turn + 1;
+            turn = turn + 1 == consumer_warpgroups ? 0 : turn + 1;
             if (!mine) {
                 at.skip(steps, ring.stages);
                 continue;
@@ -312,7 +312,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const 
                 at.next(ring.stages);
             }
         }
-        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == math_groups ? 0 : group + 1) * 8);
+        if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         release(ring, previous, lane, notifies);
@@ -332,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
                     i64 stride_c, int stages, int tiles_m, int tiles_n, int group, int raster) {
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, group, raster};
     const u32 staging = base + stages * stage_bytes;
     const u32 barriers = staging + staging_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, barriers + stages * 16, stages};
@@ -348,14 +348,14 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     if (warpgroup == 0) {
-        give_to_math_groups();
+        give_to_consumers();
         if (threadIdx.x == 0) produce(ring, shape, &map_x, &map_y, rank);
     } else {
         take_from_producer();
         begin_turn();
         const Output out{c, &map_c, alpha, beta, ldc, stride_c};
         const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
-        consume(ring, shape, out, staging + warp * store_buffers * buffer_bytes, warpgroup - 1, rank);
+        consume(ring, shape, out, staging + warp * epilogue_stages * buffer_bytes, warpgroup - 1, rank);
     }
 }
 

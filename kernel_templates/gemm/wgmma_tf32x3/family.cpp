@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/f32_operands.h"
-#include "kernel_templates/gemm/f32_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
-#include "kernel_templates/gemm/hopper_rules.h"
-#include "kernel_templates/gemm/tile_shapes.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/f32_operands.h"
+#include "kernel_templates/gemm/shared/f32_parts.h"
+#include "kernel_templates/gemm/shared/hopper_rules.h"
+#include "kernel_templates/gemm/shared/tile_shapes.h"
 #include "kernel_templates/gemm/wgmma_tf32/geometry.h"
 #include "kernel_templates/gemm/wgmma_tf32x3/geometry.h"
 #include "kernel_templates/structured_family.h"
@@ -118,7 +118,7 @@ class WgmmaTf32x3 final : public StructuredFamily {
     std::string_view about() const override {
         return "f32 operands as three products of tf32 parts on wgmma, split beside the loads, sm_90a alone";
     }
-    int ladder_rung() const override { return 45; }
+    int complexity_order() const override { return 45; }
 
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() != 90) return "wgmma exists on compute capability 9.0 alone";

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 
-#include "kernel_templates/gemm/family_parts.h"
+#include "kernel_templates/gemm/shared/family_parts.h"
 #include "kernel_templates/parameter_table.h"
-#include "src/core/config.h"
-#include "src/core/device.h"
+#include "src/core/problem/device.h"
+#include "src/core/space/config.h"
 
 // What the rules, the cost model and the launch plan of gemm/wgmma_tf32x3 share. The same formulas stand in kernel.cuh.
 namespace autotune::wgmma_tf32x3 {
@@ -13,7 +13,7 @@ namespace autotune::wgmma_tf32x3 {
 using gemm::ceil_div;
 using gemm::Gemm;
 
-inline constexpr std::int64_t kBlockM = 128;    // 64 rows for each math group
+inline constexpr std::int64_t kBlockM = 128;    // 64 rows for each consumer warpgroup
 inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
 inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, along K or along M
 inline constexpr std::int64_t kThreads = 384;

@@ -27,9 +27,9 @@ constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of 
 #include "common/hopper.cuh"
 #include "common/ptx.cuh"
 #include "common/wgmma_tf32.cuh"
-#include "gemm/arrange.cuh"
-#include "gemm/f32_split.cuh"
-#include "gemm/store_run.cuh"
+#include "gemm/device/arrange.cuh"
+#include "gemm/device/f32_split.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 
@@ -41,13 +41,13 @@ static_assert(x_along_m || !swap_ab, "both operands lie along K: nothing to exch
 static_assert(trans_a || trans_b || swap_ab, "Y lies along K: with A plain and B plain it is A");
 static_assert(!trans_a || !trans_b || !swap_ab, "Y lies along K: with A and B transposed it is B");
 
-constexpr int math_groups = 2, groups_per_tile = 2;
-constexpr int block_m = 64 * math_groups;
+constexpr int consumer_warpgroups = 2, groups_per_tile = 2;
+constexpr int block_m = 64 * consumer_warpgroups;
 constexpr int block_k = 32;  // 128 bytes, a swizzle span
 constexpr int part_columns = block_n / parts_n;
 constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_blocks;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
-constexpr int math_threads = 128 * math_groups;
+constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(block_n % (32 * parts_n) == 0 && block_n <= 256);
 
 constexpr u32 bytes_x = block_m * block_k * 4;
@@ -57,8 +57,8 @@ constexpr int splitting_warps = 3;
 
 }  // namespace
 
-#include "gemm/hopper_ring.cuh"
-#include "gemm/f32_producer.cuh"
+#include "gemm/device/hopper/hopper_ring.cuh"
+#include "gemm/device/f32_producer.cuh"
 
 namespace {
 
@@ -74,7 +74,7 @@ __device__ __forceinline__ u32 cut_off(float value) {
 }
 
 // Writes the low parts of each stage's Y, by warps 1 to 3 of the producer's warpgroup.
-__device__ __forceinline__ void split_y(const Ring& ring, const Shape& s, u32 split) {
+__device__ __forceinline__ void split_y(const Ring& ring, const Extents& s, u32 split) {
     const int thread = static_cast<int>(threadIdx.x) - 32;
     const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
     Position at;
@@ -176,7 +176,7 @@ struct Stored {
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
 // Runs of two where C's rows allow it: along the columns that a lane has, or with swap_ab along its rows, if they are neighbours.
-__device__ __forceinline__ void store(const Stored& to, const Shape& s, const Tile& tile, int row0, const Sums& sums) {
+__device__ __forceinline__ void store(const Stored& to, const Extents& s, const Tile& tile, int row0, const Sums& sums) {
     f32* const c = to.c + tile.batch * to.stride_c;
     constexpr int width = smaller(2, align_c / 4);
     const int rows[2] = {tile.m0 + row0 + row_of(0), tile.m0 + row0 + row_of(1)};
@@ -203,7 +203,7 @@ __device__ __forceinline__ void store(const Stored& to, const Shape& s, const Ti
 }
 
 // All of a thread's elements, as CUDA cores sum them.
-__device__ __forceinline__ void store_exact_sums(const Stored& to, const Shape& s, const Tile& tile, int row0) {
+__device__ __forceinline__ void store_exact_sums(const Stored& to, const Extents& s, const Tile& tile, int row0) {
 #pragma unroll 1
     for (int i = 0; i < block_n / 2; ++i) {
         const int row = tile.m0 + row0 + row_of(i / 2 % 2), col = tile.n0 + col_of(i / 4, i % 2);
@@ -215,9 +215,9 @@ __device__ __forceinline__ void store_exact_sums(const Stored& to, const Shape& 
     }
 }
 
-// ---- the math groups ----
+// ---- the consumer warpgroups ----
 
-__device__ __forceinline__ void consume(const Ring& ring, const Shape& s, const Stored& to, u32 split, int group, int rank) {
+__device__ __forceinline__ void consume(const Ring& ring, const Extents& s, const Stored& to, u32 split, int group, int rank) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int row0 = group * 64;
     const bool notifies = shares_with(lane, rank);
@@ -262,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     if constexpr (!reads_c) beta = 0.0F;
     extern __shared__ unsigned char shared[];
     const u32 base = (smem_address(shared) + 1023) & ~1023u;
-    const Shape shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, group, raster};
+    const Extents shape{swap_ab ? n : m, swap_ab ? m : n, k, batch, tiles_m, tiles_n, group, raster};
     const u32 barriers = base + stages * stage_bytes;
     const Ring ring{base, barriers, barriers + stages * 8, 0, stages};
     const u32 split = barriers + stages * 16;
@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = static_cast<int>(threadIdx.x) / 128;
     if (warpgroup == 0) {
-        give_to_math_groups();
+        give_to_consumers();
         if (threadIdx.x >= 32)
             split_y(ring, shape, split);
         else if (threadIdx.x == 0)

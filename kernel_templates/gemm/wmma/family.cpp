@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
 #include "kernel_templates/gemm/wmma/geometry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -201,7 +201,7 @@ class Wmma final : public StructuredFamily {
             return "C has more tiles than a grid has blocks";
         return std::nullopt;
     }
-    int ladder_rung() const override { return 20; }
+    int complexity_order() const override { return 20; }
 
     std::vector<Binding> facts(const Problem& problem) const override { return gemm::facts(problem); }
 

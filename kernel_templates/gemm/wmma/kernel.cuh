@@ -28,10 +28,10 @@ constexpr bool dsmem = ${dsmem};
 constexpr int min_blocks = ${min_blocks};
 // ---- end of parameters ----
 // clang-format on
-#include "gemm/block_order.cuh"
-#include "gemm/prefetch_c.cuh"
-#include "gemm/store_run.cuh"
-#include "gemm/tile_copy.cuh"
+#include "gemm/device/block_order.cuh"
+#include "gemm/device/prefetch_c.cuh"
+#include "gemm/device/store_run.cuh"
+#include "gemm/device/tile_copy.cuh"
 
 constexpr int wmma_n = 256 / wmma_m;
 constexpr int wmma_k = 16;

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "kernel_templates/gemm/f32_parts.h"
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
+#include "kernel_templates/gemm/shared/f32_parts.h"
 #include "kernel_templates/gemm/wmma_tf32/geometry.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
@@ -124,7 +124,7 @@ class WmmaTf32 final : public StructuredFamily {
     std::string_view about() const override {
         return "f32 operands as tf32 on warp-wide wmma tiles of m16n16k8, sm_80 and later";
     }
-    int ladder_rung() const override { return 20; }
+    int complexity_order() const override { return 20; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override {
         if (device.identity.cc() < 80) return "wmma of tf32 and cp.async need sm_80 or later";
         const Gemm g(problem);

@@ -23,8 +23,8 @@ constexpr int smem_pad = ${smem_pad};
 constexpr bool dsmem = ${dsmem};
 // clang-format on
 // ---- end of parameters ----
-#include "gemm/block_order.cuh"
-#include "gemm/store_run.cuh"
+#include "gemm/device/block_order.cuh"
+#include "gemm/device/store_run.cuh"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernel_templates/parameter_table.h"
-#include "kernel_templates/softmax/softmax_problem.h"
+#include "kernel_templates/softmax/op/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 #include "src/core/integer_math.h"
@@ -22,8 +22,8 @@ constexpr int kLeastCc = 90;
     ROW(threads, 1, compile, "threads of a block", 64, 128, 256, 512, 1024) \
     ROW(threads_per_row, 1, compile, "threads of a block that share a row", 8, 16, 32, 64, 128, 256, 512, 1024) \
     SOFTMAX_CLUSTER_PARAMETER(ROW) \
-    ROW(held, 1, compile, "accesses of a row whose exponentials a thread keeps in registers", 0, 1, 2, 4, 8, 16) \
-    ROW(drained, 1, compile, "1: a row goes to registers at once, and its stage is filled again meanwhile", 0, 1) \
+    ROW(register_chunks, 1, compile, "accesses of a row whose exponentials a thread keeps in registers", 0, 1, 2, 4, 8, 16) \
+    ROW(copy_to_registers, 1, compile, "1: a row goes to registers at once, and its stage is filled again meanwhile", 0, 1) \
     ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 3, 4, 6, 8) \
     ROW(bulk_store, 1, compile, "0 threads store answers, 1 they leave as bulk copies of a row", 0, 1) \
     SOFTMAX_LOAD_HINT_PARAMETER(ROW) \
@@ -55,7 +55,7 @@ std::int64_t smem_bytes(const Config& c, std::int64_t accesses) {
 }
 
 std::int64_t registers_of(const Config& c, std::int64_t vec) {
-    return (c["drained"] == 1 ? kOtherRegistersDrained : kOtherRegisters) + c["held"] * vec;
+    return (c["copy_to_registers"] == 1 ? kOtherRegistersDrained : kOtherRegisters) + c["register_chunks"] * vec;
 }
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {
@@ -68,12 +68,12 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                        return c["threads"] == 64 || rows_per_tile(c) < 2 * rows;
                    }});
     all.push_back({"threads, or what they hold, lie behind the end of the row",
-                   {"threads_per_row", "cluster_blocks", "held"},
+                   {"threads_per_row", "cluster_blocks", "register_chunks"},
                    [=](const Config& c) {
                        const std::int64_t share = softmax::ceil_div(accesses, c["cluster_blocks"]);
-                       const std::int64_t whole = std::max<std::int64_t>(c["held"] / 2, 1);
+                       const std::int64_t whole = std::max<std::int64_t>(c["register_chunks"] / 2, 1);
                        const bool is_needed = c["threads_per_row"] == 8 || c["threads_per_row"] < 2 * share;
-                       return is_needed && (c["held"] == 0 || c["threads_per_row"] * whole < 2 * share) &&
+                       return is_needed && (c["register_chunks"] == 0 || c["threads_per_row"] * whole < 2 * share) &&
                               c["cluster_blocks"] <= accesses;
                    }});
     all.push_back({"the stages exceed shared memory",
@@ -86,17 +86,18 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
                               c["resident_blocks"] * (smem_bytes(c, accesses) + kOtherSmemBytes) <= limits.smem_per_sm_bytes;
                    }});
     all.push_back({"a thread has too few registers for what it holds",
-                   {"threads", "resident_blocks", "held", "drained"},
+                   {"threads", "resident_blocks", "register_chunks", "copy_to_registers"},
                    [=](const Config& c) {
                        const std::int64_t most =
                            std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
                        return registers_of(c, vec) <= most;
                    }});
-    all.push_back({"drained with bulk_store, or although registers do not hold the whole row",
-                   {"threads_per_row", "cluster_blocks", "held", "drained", "bulk_store"},
+    all.push_back({"copy_to_registers with bulk_store, or although registers do not hold the whole row",
+                   {"threads_per_row", "cluster_blocks", "register_chunks", "copy_to_registers", "bulk_store"},
                    [=](const Config& c) {
                        const std::int64_t share = softmax::ceil_div(accesses, c["cluster_blocks"]);
-                       return c["drained"] == 0 || (c["held"] * c["threads_per_row"] >= share && c["bulk_store"] == 0);
+                       return c["copy_to_registers"] == 0 ||
+                              (c["register_chunks"] * c["threads_per_row"] >= share && c["bulk_store"] == 0);
                    }});
     all.push_back({"more than one stage in a block with a single tile", {"stages", "waves"}, [](const Config& c) {
                        return c["waves"] > 0 || c["stages"] == 1;
@@ -183,7 +184,7 @@ std::int64_t clusters_of(const Config& c, const View& view, const Device& device
 
 double predicted_us(const View& view, const Config& c, const Device& device) {
     const auto share = static_cast<double>(softmax::ceil_div(row_accesses(view), c["cluster_blocks"]));
-    const double held_share = std::min(1.0, static_cast<double>(c["held"] * c["threads_per_row"]) / share);
+    const double held_share = std::min(1.0, static_cast<double>(c["register_chunks"] * c["threads_per_row"]) / share);
     softmax::Traffic traffic;
     traffic.blocks = clusters_of(c, view, device) * c["cluster_blocks"];
     traffic.resident_blocks = resident_blocks(c, view, device);
@@ -194,7 +195,8 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
     // A drained ring asks ahead. Blocks that stay have rows in equal numbers, and end apart.
     const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);
-    if (c["waves"] > 0 && c["drained"] == 0) traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));
+    if (c["waves"] > 0 && c["copy_to_registers"] == 0)
+        traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));
     if (c["waves"] > 0) traffic.imbalance = 0.05 / static_cast<double>(c["waves"]);
     traffic.starts_early = c["pdl"] == 1;
     return softmax::predict_us(view, traffic, device);
@@ -206,7 +208,7 @@ class SoftmaxBulk final : public StructuredFamily {
     std::string_view about() const override {
         return "bulk copies through shared memory, rows asked for ahead; a block or a cluster for one row or several";
     }
-    int ladder_rung() const override { return 10; }
+    int complexity_order() const override { return 10; }
     std::optional<std::string> refuses(const Problem& problem, const Device& device) const override;
     std::vector<Binding> facts(const Problem& problem) const override { return softmax::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;

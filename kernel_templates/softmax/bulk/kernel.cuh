@@ -1,15 +1,15 @@
 // Softmax of rows that bulk copies bring to shared memory, `stages` tiles of rows ahead: no registers wait for memory, so few
-// threads keep it busy. The weights of the first `held` accesses of each thread stay in registers; the rest of a long row is
+// threads keep it busy. The weights of the first `register_chunks` accesses of each thread stay in registers; the rest of a long row is
 // weighed again to be written.
 //
-// Drained, `held` accesses are a thread's whole share of a row. It takes them into registers as soon as they are there, and their
+// Drained, `register_chunks` accesses are a thread's whole share of a row. It takes them into registers as soon as they are there, and their
 // stage is filled again while the row is worked on and written: copies never pause for a row's reductions and stores.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
-#include "softmax/exchange.cuh"
-#include "softmax/softmax.cuh"
+#include "softmax/device/exchange.cuh"
+#include "softmax/device/softmax.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};
@@ -20,8 +20,8 @@ constexpr bool has_lse = ${has_lse};
 constexpr int threads = ${threads};
 constexpr int threads_per_row = ${threads_per_row};
 constexpr int cluster_blocks = ${cluster_blocks};
-constexpr int held = ${held};
-constexpr bool drained = ${drained};
+constexpr int register_chunks = ${register_chunks};
+constexpr bool copy_to_registers = ${copy_to_registers};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr bool bulk_store = ${bulk_store};
 constexpr int load_hint = ${load_hint};
@@ -44,7 +44,7 @@ constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::polic
 constexpr int lag_of_store = bulk_store ? 1 : 0;
 static_assert(align_x == 16 && align_y == 16, "bulk copies move aligned units of 16 bytes");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
-static_assert(!drained || (held > 0 && !bulk_store), "a drained row is answered from registers");
+static_assert(!copy_to_registers || (register_chunks > 0 && !bulk_store), "a drained row is answered from registers");
 static_assert(cluster_blocks == 1 || rows_per_tile == 1, "blocks share a row with all their threads");
 
 // What a block does of the problem: `accesses` of every row, from `first_access` on.
@@ -67,7 +67,7 @@ struct Share {
 };
 
 __shared__ u64 full_barriers[most_stages];
-__shared__ softmax::Exchange<1, rows_per_tile, threads_per_row, cluster_blocks, drained> exchange;
+__shared__ softmax::Exchange<1, rows_per_tile, threads_per_row, cluster_blocks, copy_to_registers> exchange;
 extern __shared__ __align__(128) u8 stages_memory[];
 
 __device__ __forceinline__ u32 barrier_of(int stage) {
@@ -111,15 +111,15 @@ __device__ __forceinline__ void weigh(const Pack<Element, vec>& pack, f32 origin
 
 // What a thread knows of its share of a row: weights are relative to its own peak or, drained, to that of the row's lanes in its warp.
 struct Weights {
-    f32 of[held > 0 ? held : 1][vec];
+    f32 of[register_chunks > 0 ? register_chunks : 1][vec];
     Part mine;
 
     // Nothing where there is no row. `refill` is called once the whole block has its elements.
     template <class Refill>
     __device__ __forceinline__ void drain(int accesses, u32 slot, f32 slope, const Refill& refill) {
-        Pack<Element, vec> packs[held];
+        Pack<Element, vec> packs[register_chunks];
 #pragma unroll
-        for (int h = 0; h < held; ++h) {
+        for (int h = 0; h < register_chunks; ++h) {
             const int i = h * threads_per_row + threadIdx.x % threads_per_row;
             if (i < accesses) {
                 packs[h] = load_shared(slot + i * access_bytes);
@@ -131,14 +131,14 @@ struct Weights {
         __syncthreads();
         refill();
 #pragma unroll
-        for (int h = 0; h < held; ++h) {
+        for (int h = 0; h < register_chunks; ++h) {
 #pragma unroll
             for (int j = 0; j < vec; ++j) mine.peak = fmaxf(mine.peak, softmax::value_of<negative>(packs[h].at[j]));
         }
         mine.peak = softmax::peak_of_lanes<lanes>(mine.peak);
         const f32 origin = softmax::origin_of(mine.peak);
 #pragma unroll
-        for (int h = 0; h < held; ++h) {
+        for (int h = 0; h < register_chunks; ++h) {
             weigh(packs[h], origin, slope, of[h]);
 #pragma unroll
             for (int j = 0; j < vec; ++j) mine.sum += of[h][j];
@@ -153,14 +153,14 @@ struct Weights {
         });
         const f32 origin = softmax::origin_of(mine.peak);
 #pragma unroll
-        for (int h = 0; h < held; ++h) {
+        for (int h = 0; h < register_chunks; ++h) {
             const int i = h * threads_per_row + threadIdx.x % threads_per_row;
             if (i >= share.accesses) break;
             weigh(load_shared(slot + i * access_bytes), origin, slope, of[h]);
 #pragma unroll
             for (int j = 0; j < vec; ++j) mine.sum += of[h][j];
         }
-        for_mine(share, slot, held, [&](int, const Pack<Element, vec>& pack) {
+        for_mine(share, slot, register_chunks, [&](int, const Pack<Element, vec>& pack) {
             f32 fresh[vec];
             weigh(pack, origin, slope, fresh);
 #pragma unroll
@@ -187,13 +187,13 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
     // 0 where there is no peak: those weights are zeros, or NaN.
     const f32 factor = softmax::weight(weights.mine.peak, origin, slope) * inverse;
 #pragma unroll
-    for (int h = 0; h < held; ++h) {
+    for (int h = 0; h < register_chunks; ++h) {
         const int i = h * threads_per_row + threadIdx.x % threads_per_row;
         if (i >= share.accesses) break;
         put(slot, y, i, weights.of[h], factor);
     }
-    if constexpr (drained) return;
-    for_mine(share, slot, held, [&](int i, const Pack<Element, vec>& pack) {
+    if constexpr (copy_to_registers) return;
+    for_mine(share, slot, register_chunks, [&](int i, const Pack<Element, vec>& pack) {
         f32 fresh[vec];
         weigh(pack, origin, slope, fresh);
         put(slot, y, i, fresh, inverse);
@@ -234,7 +234,7 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
         const u32 slot = slot_of(share, stage, row_of_tile);
         ptx::mbarrier_wait(barrier_of(stage), parity);
         Weights weights;
-        if constexpr (drained) {
+        if constexpr (copy_to_registers) {
             weights.drain(row < share.rows ? share.accesses : 0, slot, slope, [&] {
                 if (leads) request(share, stage, tile + share.stages * stride);
             });
@@ -248,7 +248,7 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
             if (has_lse && share.first_access == 0 && threadIdx.x % threads_per_row == 0)
                 lse[row] = softmax::log_sum_exp(part[0], magnitude);
         }
-        if constexpr (!drained) {
+        if constexpr (!copy_to_registers) {
             if constexpr (bulk_store) bulk::fence_shared();
             __syncthreads();
             if (leads) {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "kernel_templates/parameter_table.h"
-#include "kernel_templates/softmax/softmax_problem.h"
+#include "kernel_templates/softmax/op/softmax_problem.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"
 
@@ -21,11 +21,11 @@ constexpr std::int64_t kMostRegisters = 255;
     ROW(rows_per_thread, 1, compile, "rows that a thread has at once", 1, 2, 4) \
     SOFTMAX_CLUSTER_PARAMETER(ROW) \
     ROW(access_bytes, 1, compile, "one load of a thread", 2, 4, 8, 16) \
-    ROW(held, 1, compile, "accesses of a row that a thread keeps in registers; the rest is read again", 0, 1, 2, 3, 4, 6, 8, 16) \
+    ROW(register_chunks, 1, compile, "accesses of a row that a thread keeps in registers; the rest is read again", 0, 1, 2, 3, 4, 6, 8, 16) \
     ROW(unroll, 1, compile, "accesses in flight where a row is not held", 1, 2, 4) \
     ROW(online, 1, compile, "what is not held: 0 read for its peak, then for its sum; 1 for both at once", 0, 1) \
     ROW(hold_weights, 1, compile, "1: exponentials stay in registers; 0: elements do, and are weighed again", 0, 1) \
-    ROW(agree, 1, compile, "1: lanes of a row agree on its peak before they weigh; 0: each weighs by its own", 0, 1) \
+    ROW(warp_max_first, 1, compile, "1: lanes of a row agree on its peak before they weigh; 0: each weighs by its own", 0, 1) \
     ROW(resident_blocks, 1, compile, "blocks of an SM that registers are shared out for", 1, 2, 4, 8, 16) \
     SOFTMAX_LOAD_HINT_PARAMETER(ROW) \
     SOFTMAX_STORE_HINT_PARAMETER(ROW) \
@@ -42,7 +42,7 @@ struct RowLayout {
     RowLayout(const Config& c, std::int64_t element_bytes)
         : vec(c["access_bytes"] / element_bytes),
           sharers(c["threads_per_row"] * c["cluster_blocks"]),
-          held_cols(c["held"] * sharers * vec) {}
+          held_cols(c["register_chunks"] * sharers * vec) {}
 
     std::int64_t vec;        // elements of an access
     std::int64_t sharers;    // threads of a row
@@ -52,7 +52,7 @@ struct RowLayout {
 std::int64_t registers_of(const Config& c, std::int64_t element_bytes) {
     const std::int64_t words = c["access_bytes"] / 4 + (c["access_bytes"] < 4);
     const std::int64_t held_words = c["hold_weights"] == 1 ? c["access_bytes"] / element_bytes : words;
-    return kOtherRegisters + c["rows_per_thread"] * c["held"] * held_words;
+    return kOtherRegisters + c["rows_per_thread"] * c["register_chunks"] * held_words;
 }
 
 std::int64_t rows_per_block(const Config& c) {
@@ -72,20 +72,20 @@ std::vector<Constraint> width_constraints(const View& view) {
          {"access_bytes"},
          [=](const Config& c) { return c["access_bytes"] == bytes || c["access_bytes"] == widest; }},
         {"half of the threads, or of what they hold, lie behind the end of the row",
-         {"threads_per_row", "cluster_blocks", "access_bytes", "held"},
+         {"threads_per_row", "cluster_blocks", "access_bytes", "register_chunks"},
          [=](const Config& c) {
              const RowLayout layout(c, bytes);
-             return std::max<std::int64_t>(c["held"], 1) * layout.sharers * layout.vec < 2 * cols;
+             return std::max<std::int64_t>(c["register_chunks"], 1) * layout.sharers * layout.vec < 2 * cols;
          }},
         {"unroll or online although the row is held: nothing is left to read",
-         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "unroll", "online"},
+         {"threads_per_row", "cluster_blocks", "access_bytes", "register_chunks", "unroll", "online"},
          [=](const Config& c) { return RowLayout(c, bytes).held_cols < cols || (c["unroll"] == 1 && c["online"] == 1); }},
         {"more than one row a thread although it does not hold them",
-         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "rows_per_thread"},
+         {"threads_per_row", "cluster_blocks", "access_bytes", "register_chunks", "rows_per_thread"},
          [=](const Config& c) { return c["rows_per_thread"] == 1 || RowLayout(c, bytes).held_cols >= cols; }},
-        {"agree although registers do not hold the row",
-         {"threads_per_row", "cluster_blocks", "access_bytes", "held", "agree"},
-         [=](const Config& c) { return c["agree"] == 0 || RowLayout(c, bytes).held_cols >= cols; }},
+        {"warp_max_first although registers do not hold the row",
+         {"threads_per_row", "cluster_blocks", "access_bytes", "register_chunks", "warp_max_first"},
+         [=](const Config& c) { return c["warp_max_first"] == 0 || RowLayout(c, bytes).held_cols >= cols; }},
     };
 }
 
@@ -101,15 +101,15 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     all.push_back({"a grid has no room for a block a tile",
                    {"threads", "threads_per_row", "rows_per_thread", "cluster_blocks", "waves"},
                    [=](const Config& c) { return c["waves"] > 0 || grid_has_room(rows, c); }});
-    all.push_back({"hold_weights without elements in registers", {"held", "hold_weights"}, [](const Config& c) {
-                       return c["held"] > 0 || c["hold_weights"] == 0;
+    all.push_back({"hold_weights without elements in registers", {"register_chunks", "hold_weights"}, [](const Config& c) {
+                       return c["register_chunks"] > 0 || c["hold_weights"] == 0;
                    }});
     all.push_back({"an SM has no room for as many threads", {"threads", "resident_blocks"}, [=](const Config& c) {
                        return c["threads"] * c["resident_blocks"] <= limits.threads_per_sm &&
                               c["resident_blocks"] <= limits.blocks_per_sm;
                    }});
     all.push_back({"a thread has too few registers for what it holds",
-                   {"threads", "resident_blocks", "rows_per_thread", "held", "access_bytes", "hold_weights"},
+                   {"threads", "resident_blocks", "rows_per_thread", "register_chunks", "access_bytes", "hold_weights"},
                    [=](const Config& c) {
                        const std::int64_t most =
                            std::min(limits.registers_per_sm / (c["threads"] * c["resident_blocks"]), kMostRegisters);
@@ -198,7 +198,8 @@ double rounds_of(std::int64_t rows, const Config& c, std::int64_t blocks) {
 double predicted_us(const View& view, const Config& c, const Device& device) {
     const RowLayout layout(c, view.element_bytes);
     const auto held_share = std::min(1.0, static_cast<double>(layout.held_cols) / static_cast<double>(view.cols));
-    const auto in_flight = static_cast<double>(std::max(c["held"] * c["rows_per_thread"], held_share < 1 ? c["unroll"] : 0));
+    const auto in_flight =
+        static_cast<double>(std::max(c["register_chunks"] * c["rows_per_thread"], held_share < 1 ? c["unroll"] : 0));
     const bool across_warps = c["threads_per_row"] > 32;
     softmax::Traffic traffic;
     traffic.blocks = clusters_of(c, view, device) * c["cluster_blocks"];
@@ -206,10 +207,10 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.block_bytes = static_cast<double>(c["threads"] * c["access_bytes"]) * in_flight;
     traffic.reads = held_share + (1 - held_share) * (c["online"] == 1 ? 2 : 3);
     traffic.weights = c["hold_weights"] == 1 ? 2 - held_share : 2;
-    const auto own = static_cast<double>(std::max<std::int64_t>(c["held"], 1) * layout.vec);  // elements of a thread
+    const auto own = static_cast<double>(std::max<std::int64_t>(c["register_chunks"], 1) * layout.vec);  // elements of a thread
     traffic.instructions = 14 + 16.0 / static_cast<double>(layout.vec) + (c["hold_weights"] == 1 ? -4 * held_share : 0) +
-                           (c["agree"] == 1 ? 0 : 70 / own);
-    traffic.steps_us = (c["agree"] == 1 ? 0.15 : 0.3) + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
+                           (c["warp_max_first"] == 1 ? 0 : 70 / own);
+    traffic.steps_us = (c["warp_max_first"] == 1 ? 0.15 : 0.3) + (across_warps ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
     if (c["waves"] > 0) traffic.rounds = rounds_of(view.rows, c, traffic.blocks);
     traffic.starts_early = c["pdl"] == 1;
     return softmax::predict_us(view, traffic, device);

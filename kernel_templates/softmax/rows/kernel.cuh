@@ -1,11 +1,11 @@
-// Softmax of rows by threads that share them: part of a warp, a warp, a block or a cluster of blocks a row. The first `held`
+// Softmax of rows by threads that share them: part of a warp, a warp, a block or a cluster of blocks a row. The first `register_chunks`
 // accesses of each thread stay in registers, so that a row that fits is read once; the rest of a longer row is read again to be
 // written. A row's length is a whole number of accesses.
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
-#include "softmax/exchange.cuh"
-#include "softmax/softmax.cuh"
+#include "softmax/device/exchange.cuh"
+#include "softmax/device/softmax.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 using Element = ${element_type};
@@ -18,11 +18,11 @@ constexpr int threads_per_row = ${threads_per_row};
 constexpr int rows_per_thread = ${rows_per_thread};
 constexpr int cluster_blocks = ${cluster_blocks};
 constexpr int access_bytes = ${access_bytes};
-constexpr int held = ${held};
+constexpr int register_chunks = ${register_chunks};
 constexpr int unroll = ${unroll};
 constexpr bool online = ${online};
 constexpr bool hold_weights = ${hold_weights};
-constexpr bool agree = ${agree};
+constexpr bool warp_max_first = ${warp_max_first};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr int load_hint = ${load_hint};
 constexpr int store_hint = ${store_hint};
@@ -43,7 +43,7 @@ constexpr int lanes = smaller(threads_per_row, 32);  // of a warp that share a r
 static_assert(access_bytes <= align_x, "an access is as narrow as the rows' alignment");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");
-static_assert(held > 0 || !hold_weights, "weights are held in place of elements");
+static_assert(register_chunks > 0 || !hold_weights, "weights are held in place of elements");
 
 // A row of x, and how its threads share it: access i of a thread begins at (i * sharers + place) * vec.
 struct Row {
@@ -108,23 +108,23 @@ template <bool agreed>
 struct Held {
     static constexpr bool is_whole_row = agreed && threads_per_row <= 32 && cluster_blocks == 1;
 
-    Access accesses[held > 0 ? held : 1];
-    f32 weights[hold_weights ? held : 1][vec];
+    Access accesses[register_chunks > 0 ? register_chunks : 1];
+    f32 weights[hold_weights ? register_chunks : 1][vec];
     f32 peak = softmax::minus_infinity();
 
     __device__ __forceinline__ void load(const Row& row) {
 #pragma unroll
-        for (int i = 0; i < held; ++i) accesses[i].load(row, row.at(i));
+        for (int i = 0; i < register_chunks; ++i) accesses[i].load(row, row.at(i));
     }
     __device__ __forceinline__ Part part(f32 slope) {
         Part mine;
 #pragma unroll
-        for (int i = 0; i < held; ++i) mine.peak = peak_of(accesses[i], mine.peak);
+        for (int i = 0; i < register_chunks; ++i) mine.peak = peak_of(accesses[i], mine.peak);
         if constexpr (agreed) mine.peak = softmax::peak_of_lanes<lanes>(mine.peak);
         peak = mine.peak;
         const f32 origin = softmax::origin_of(peak);
 #pragma unroll
-        for (int i = 0; i < held; ++i) {
+        for (int i = 0; i < register_chunks; ++i) {
             if constexpr (hold_weights) {
 #pragma unroll
                 for (int j = 0; j < vec; ++j) {
@@ -142,7 +142,7 @@ struct Held {
         // 0 where there is no peak: those weights are zeros, or NaN.
         const f32 factor = hold_weights && !is_whole_row ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
 #pragma unroll
-        for (int i = 0; i < held; ++i) {
+        for (int i = 0; i < register_chunks; ++i) {
             const int at = row.at(i);
             if (at >= row.cols) break;
             if constexpr (hold_weights) {
@@ -165,7 +165,7 @@ struct Batch {
 
 template <class Body>
 __device__ __forceinline__ void for_rest(const Row& row, const Body& body) {
-    for (int first = held; row.at(first) < row.cols; first += unroll) {
+    for (int first = register_chunks; row.at(first) < row.cols; first += unroll) {
         Batch batch;
 #pragma unroll
         for (int i = 0; i < unroll; ++i) batch.accesses[i].load(row, row.at(first + i));
@@ -231,7 +231,7 @@ __device__ __forceinline__ void run(const Rows& all) {
     const int place = static_cast<int>(rank) * threads_per_row + threadIdx.x % threads_per_row;
     const int group = threadIdx.x / threads_per_row;
     const i64 stride = static_cast<i64>(gridDim.x / cluster_blocks) * rows_per_block;
-    constexpr bool agreed = agree && fits;
+    constexpr bool agreed = warp_max_first && fits;
     __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks, agreed> exchange;
     if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no memory to write to
     dependent_launch::let_next_grid_start();

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/config_domain.h"
-#include "src/core/device.h"
-#include "src/core/problem.h"
-#include "src/core/search_space.h"
-#include "src/core/trial.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
+#include "src/core/space/config_domain.h"
+#include "src/core/space/search_space.h"
+#include "src/core/statistics/trial.h"
 
 namespace autotune {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/device.h"
-#include "src/core/family.h"
-#include "src/core/problem.h"
+#include "src/core/family/family.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
 
 namespace autotune {
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
-#include "src/core/evidence_check.h"
+#include "src/records/evidence_check.h"
 
 namespace autotune {
 namespace {

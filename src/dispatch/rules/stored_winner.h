@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/winner.h"
+#include "src/catalogue/catalogue.h"
 #include "src/dispatch/rules/legality.h"
+#include "src/records/winner.h"
 
 // What a stored row means to a catalogue: the one place that decides whether a winner may answer. Tuner, library and command ask
 // here.

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "kernel_templates/former_templates.h"
-#include "src/core/config_domain.h"
+#include "src/catalogue/former_templates.h"
 #include "src/core/error.h"
+#include "src/core/space/config_domain.h"
 #include "src/dispatch/stored/portfolio_choice.h"
 
 namespace autotune::dispatch {

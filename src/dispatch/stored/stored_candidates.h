@@ -10,8 +10,8 @@
 
 #include "db/portfolio.h"
 #include "db/winner_store.h"
-#include "kernel_templates/catalogue.h"
-#include "src/core/device.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
 #include "src/dispatch/choice.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "src/dispatch/stored/file_state.h"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "src/core/processors.h"
-#include "src/gpu/borrowed_context.h"
+#include "src/core/system/processors.h"
+#include "src/gpu/driver/borrowed_context.h"
 #include "src/runtime/process/fork.h"
 #include "src/runtime/process/no_cancel.h"
 #include "src/runtime/process/process_end.h"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 #include "src/gpu/library_folders.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"

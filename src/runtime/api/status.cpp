@@ -5,7 +5,7 @@
 #include <new>
 
 #include "src/core/error.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 
 namespace autotune::runtime {
 namespace {

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/dispatch/choice.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/driver.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/cubin_cache.h"
 #include "src/jit/render.h"

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <vector>
 
-#include "src/gpu/borrowed_context.h"
-#include "src/gpu/capture.h"
-#include "src/gpu/driver.h"
+#include "src/gpu/driver/borrowed_context.h"
+#include "src/gpu/driver/capture.h"
+#include "src/gpu/driver/driver.h"
 #include "src/runtime/memory/insert_only_map.h"
 #include "src/runtime/process/background.h"
 

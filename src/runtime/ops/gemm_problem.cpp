@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernel_templates/empty_sum.h"
-#include "kernel_templates/gemm/gemm_problem.h"
+#include "kernel_templates/gemm/op/gemm_problem.h"
 #include "src/core/error.h"
 #include "src/runtime/api/versions.h"
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/problem.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/problem.h"
 #include "src/runtime/plan/general_kernel.h"
 #include "src/runtime/plan/plan_key.h"
 #include "src/runtime/plan/plan_request.h"

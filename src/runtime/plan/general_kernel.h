@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 
 namespace autotune::runtime {
 

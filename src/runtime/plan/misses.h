@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "db/winner_store.h"
-#include "src/core/device.h"
-#include "src/core/problem.h"
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
 #include "src/dispatch/choice.h"
 #include "src/runtime/api/log.h"
 #include "src/runtime/api/settings.h"

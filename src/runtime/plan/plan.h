@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/gpu/ownership.h"
+#include "src/gpu/driver/ownership.h"
 #include "src/jit/kernel.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/load/instances.h"

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "src/core/processors.h"
+#include "src/core/system/processors.h"
 #include "src/dispatch/offers.h"
-#include "src/gpu/borrowed_context.h"
+#include "src/gpu/driver/borrowed_context.h"
 #include "src/runtime/plan/bind.h"
 #include "src/runtime/process/background.h"
 #include "src/runtime/process/process_end.h"

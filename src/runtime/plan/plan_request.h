@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/problem.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/problem.h"
 #include "src/runtime/plan/plan_key.h"
 
 namespace autotune::runtime {

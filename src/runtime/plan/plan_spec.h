@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <optional>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/problem.h"
-#include "src/gpu/driver.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/problem.h"
+#include "src/gpu/driver/driver.h"
 #include "src/runtime/plan/plan_key.h"
 #include "src/runtime/plan/plan_request.h"
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <mutex>
 
-#include "kernel_templates/catalogue.h"
-#include "src/core/device.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/problem/device.h"
 #include "src/dispatch/dispatcher.h"
-#include "src/gpu/driver.h"
-#include "src/gpu/ownership.h"
+#include "src/gpu/driver/driver.h"
+#include "src/gpu/driver/ownership.h"
 #include "src/runtime/api/log.h"
 #include "src/runtime/api/settings.h"
 #include "src/runtime/api/status.h"

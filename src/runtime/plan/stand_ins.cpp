@@ -5,8 +5,8 @@
 #include <set>
 
 #include "kernel_templates/empty_sum.h"
-#include "src/core/processors.h"
-#include "src/gpu/borrowed_context.h"
+#include "src/core/system/processors.h"
+#include "src/gpu/driver/borrowed_context.h"
 #include "src/runtime/plan/bind.h"
 #include "src/runtime/process/background.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
-#include "src/gpu/driver.h"
+#include "src/catalogue/catalogue.h"
+#include "src/gpu/driver/driver.h"
 #include "src/runtime/memory/workspaces.h"
 #include "src/runtime/plan/general_kernel.h"
 #include "src/runtime/plan/plan_cache.h"

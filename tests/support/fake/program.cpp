@@ -146,7 +146,7 @@ std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, cons
 // Accumulators and fragments of a tiled kernel, so that bigger tiles per thread cost registers and the greatest spill.
 int plausible_registers(const Program& program) {
     const long threads = 32 * program.integer("warps_m", 1) * program.integer("warps_n", 1);
-    const long groups = program.integer("math_groups", 0);
+    const long groups = program.integer("consumer_warpgroups", 0);
     const long workers = groups > 0 ? groups * 128 : threads;
     const long tile = program.integer("block_m", 0) * program.integer("block_n", 0);
     if (tile == 0 || workers == 0) return 40;
@@ -155,7 +155,7 @@ int plausible_registers(const Program& program) {
 
 // A compiler leaves a thread as many registers as a block with a producer warpgroup can have: it knows the block's size.
 int registers_for_its_block(const Program& program) {
-    const long groups = program.integer("math_groups", 0);
+    const long groups = program.integer("consumer_warpgroups", 0);
     return groups > 0 ? static_cast<int>(65536 / (128 * (groups + 1)) / 8 * 8) : 255;
 }
 

@@ -6,9 +6,9 @@
 #include <sstream>
 #include <string_view>
 
-#include "kernel_templates/common/harness.h"
+#include "kernel_templates/harness/harness.h"
 #include "src/core/error.h"
-#include "tests/support/host_cuda/launch_memory.h"
+#include "tests/support/host_cuda/machine/launch_memory.h"
 #include "tuner/verify/verifier.h"
 
 namespace autotune::test::host_cuda {

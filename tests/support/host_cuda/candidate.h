@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "tests/support/host_cuda/kernel.h"
 
 namespace autotune::test::host_cuda {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "src/core/error.h"
-#include "tests/support/host_cuda/guarded_array.h"
+#include "tests/support/host_cuda/machine/guarded_array.h"
 #include "tests/support/host_cuda/text_kernel.h"
 #include "tests/support/host_cuda/translate.h"
 #include "tests/support/refusal.h"

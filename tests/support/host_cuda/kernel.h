@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/launch_plan.h"
+#include "src/core/family/launch_plan.h"
 #include "src/jit/render.h"
-#include "tests/support/host_cuda/block_machine.h"
+#include "tests/support/host_cuda/machine/block_machine.h"
 
 namespace autotune::test::host_cuda {
 

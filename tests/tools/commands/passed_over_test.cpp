@@ -5,8 +5,8 @@
 
 #include <chrono>
 
-#include "db/json_line.h"
 #include "db/portfolio.h"
+#include "src/records/json_line.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
 
@@ -30,7 +30,7 @@ class PassedOver : public ::testing::Test {
   protected:
     PassedOver() {
         autotune_(kTune);
-        row_ = db::from_json_line(first_line(autotune_({"export"}).out));
+        row_ = records::from_json_line(first_line(autotune_({"export"}).out));
         autotune_.variables["AUTOTUNE_DB"] = autotune_.folder + "/other.db";
     }
     static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "db/json_line.h"
 #include "db/winner_store.h"
+#include "src/records/json_line.h"
 #include "tests/tools/cli_bench.h"
 
 namespace autotune::cli::rows_read_test {
@@ -31,7 +31,7 @@ class ReadRows : public ::testing::Test {
     ReadRows() {
         autotune_(kTune);
         const std::string text = autotune_({"export"}).out;
-        row_ = db::from_json_line(text.substr(0, text.find('\n')));
+        row_ = records::from_json_line(text.substr(0, text.find('\n')));
         autotune_.variables["AUTOTUNE_DB"] = path_;
     }
     void put(const db::Winner& winner) { db::open_store({.path = path_})->put(winner); }
@@ -88,7 +88,7 @@ TEST_F(ReadRows, AnExportOfNothingSaysSo) {
     const std::string folder = autotune_.folder + "/winners";
     std::filesystem::create_directories(folder);
     row_.shipped = true;
-    std::ofstream(folder + "/rows.jsonl") << db::to_json_line(row_) << "\n";
+    std::ofstream(folder + "/rows.jsonl") << records::to_json_line(row_) << "\n";
     autotune_.variables["AUTOTUNE_SHIPPED"] = folder;
     EXPECT_THAT(
         autotune_({"export"}).err,

@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "db/sqlite_handle.h"
-#include "db/store.h"
+#include "db/sqlite/sqlite_handle.h"
+#include "db/store/store.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"

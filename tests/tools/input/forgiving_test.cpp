@@ -190,7 +190,7 @@ TEST(Forgiving, AValueThatAFlagCannotHaveIsRefusedBeforeAnythingElse) {
                 bool touched = false;
                 autotune.services.on_open = [&] { touched = true; };
                 std::vector<std::string> words = {command.name, "--" + flag.name, "!never!"};
-                if (command.fewest_words > 0) words.emplace_back("word");
+                if (command.min_positional > 0) words.emplace_back("word");
                 const Said said = autotune(words);
                 EXPECT_EQ(said.code, ExitCode::usage) << command.name << " --" << flag.name;
                 EXPECT_THAT(said.err, AllOf(HasSubstr(flag.name), HasSubstr("!never!")));
@@ -209,7 +209,7 @@ TEST(Forgiving, NoFlagTakesAnEmptyValue) {
             if (flag.form.empty()) continue;
             CliBench autotune;
             std::vector<std::string> words = {command.name, "--" + flag.name, " "};
-            if (command.fewest_words > 0) words.emplace_back("word");
+            if (command.min_positional > 0) words.emplace_back("word");
             const Said said = autotune(words);
             EXPECT_EQ(said.code, ExitCode::usage) << command.name << " --" << flag.name;
             EXPECT_THAT(said.err, HasSubstr("--" + flag.name + " is empty; give " + flag.form)) << command.name;

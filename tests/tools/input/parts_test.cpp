@@ -6,19 +6,19 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "src/core/private_folder.h"
-#include "tools/cli/each_problem.h"
+#include "src/core/system/private_folder.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/parser.h"
-#include "tools/cli/output/common_words.h"
-#include "tools/cli/output/csv.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/table.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/output/wrap.h"
+#include "tools/cli/output/data/csv.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/terminal/table.h"
+#include "tools/cli/output/terminal/wrap.h"
+#include "tools/cli/output/text/common_words.h"
+#include "tools/cli/output/text/text_format.h"
 #include "tools/cli/places.h"
+#include "tools/cli/shared/each_problem.h"
 
 namespace autotune::cli {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "tests/tools/cli_bench.h"
 #include "tools/cli/input/input_file.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/output_stream.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/terminal/output_stream.h"
 
 namespace autotune::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "db/json_line.h"
-#include "db/store.h"
+#include "db/store/store.h"
+#include "src/records/json_line.h"
 #include "tests/db/sample.h"
-#include "tools/cli/output/json_format.h"
-#include "tuner/worker/wire.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tuner/worker/protocol/wire.h"
 
 namespace autotune {
 namespace {
@@ -41,7 +41,7 @@ std::string texts_of(const Winner& winner) {
     trial.compile.from_cache = true;
     std::string texts;
     const auto add = [&texts](const char* name, const std::string& text) { texts.append(name).append(" ").append(text) += '\n'; };
-    add("line", db::to_json_line(winner));
+    add("line", records::to_json_line(winner));
     add("message_trial", tuner::wire::write(trial).dump());
     add("message_report", tuner::wire::write(winner.compile).dump());
     add("report_device", cli::identity_json(winner.device).dump());
@@ -69,8 +69,8 @@ TEST(RecordFormats, OfABareWinnerAreAsTheyWere) {
 
 TEST(RecordFormats, AreReadAsTheyAreWritten) {
     for (const Winner& winner : {db::test::sample_winner(), bare_winner()}) {
-        const std::string line = db::to_json_line(winner);
-        EXPECT_EQ(db::to_json_line(db::from_json_line(line)), line);
+        const std::string line = records::to_json_line(winner);
+        EXPECT_EQ(records::to_json_line(records::from_json_line(line)), line);
         const Json report = tuner::wire::write(winner.compile);
         EXPECT_EQ(tuner::wire::write(tuner::wire::read_report(report)), report);
     }

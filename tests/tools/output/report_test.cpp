@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
-#include "tools/cli/output/drops.h"
-#include "tools/cli/output/report_charts.h"
-#include "tools/cli/output/report_page.h"
-#include "tools/cli/output/roofline.h"
+#include "tools/cli/output/report/report_charts.h"
+#include "tools/cli/output/report/report_page.h"
+#include "tools/cli/output/report/roofline.h"
+#include "tools/cli/output/text/drops.h"
 
 namespace autotune::cli {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
-#include "tools/cli/output/text_format.h"
+#include "tools/cli/output/text/text_format.h"
 
 namespace autotune::cli {
 namespace {

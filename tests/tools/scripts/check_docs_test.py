@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that tools/check_docs.py finds dead links, a long README, and variables that are missing or read by nothing."""
+"""Proves that tools/check_docs.py finds dead links, a long README, variables that are missing or
+read by nothing, retired names and comments that are riddles."""
 import pathlib
 import subprocess
 import sys
@@ -26,6 +27,17 @@ CASES = [
     ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),
     ({"src/a.cpp": '// reads "AUTOTUNE_NEW" no more\n'}, ""),
     ({"docs/environment.md": "| `AUTOTUNE_DB` | a |\n| `AUTOTUNE_OLD` | b |\n"}, "nothing reads AUTOTUNE_OLD"),
+    ({"kernel_templates/a.cuh": "int a;\nconstexpr int math_groups = 2;\n"}, "kernel_templates/a.cuh:2: math_groups was replaced by consumer_warpgroups"),
+    ({"kernel_templates/former_names.cpp": "math_groups\n"}, ""),
+    ({"docs/results/old.md": "math_groups=2\n"}, ""),
+    ({"tests/a.cpp": 'auto x = "softmax/rows held=4";\n'}, "tests/a.cpp:1: held=4 was replaced by register_chunks"),
+    ({"tests/a.cpp": "// what is held\n"}, ""),
+    ({"db/a.h": "struct Subject {};\n"}, "db/a.h:1: Subject was replaced by ProblemKey"),
+    ({"tests/a.h": "struct Subject {};\n"}, ""),
+    ({"src/a.h": "// waits for it in vain\n"}, "src/a.h:1: 'in vain' is no plain English"),
+    ({"src/a.h": "// What dies of it is charged.\n"}, "a.h: 1 comments open with Who, What or Which, 0 may (tools/comment_openings.txt)"),
+    ({"src/a.h": "// What dies of it is charged.\n", "tools/comment_openings.txt": "1 a.h\n"}, ""),
+    ({"src/a.h": "// A crash is charged.\n", "tools/comment_openings.txt": "1 a.h\n"}, "tools/comment_openings.txt: a.h has 0 such comments, not 1"),
 ]
 
 

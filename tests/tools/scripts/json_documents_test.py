@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tools/scripts/json_documents.py: what the scripts read of the forms that --json prints."""
+"""benchmarks/scripts/json_documents.py: what the scripts read of the forms that --json prints."""
 import pathlib
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools" / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "scripts"))
 from json_documents import documents  # noqa: E402
 
 TEXT = """note: the part begins

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Gives tools/scripts/set_ratios.py two tables with known ratios, in both forms of --json, and expects their mean, worst and intervals."""
+"""Gives benchmarks/scripts/set_ratios.py two tables with known ratios, in both forms of --json, and expects their mean, worst and intervals."""
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools" / "scripts" / "set_ratios.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "scripts" / "set_ratios.py"
 
 
 def row(name, family, time_us, ratio, after):

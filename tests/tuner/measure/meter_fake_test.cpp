@@ -1,9 +1,9 @@
 // The meter on the scripted driver: what a kernel adds to a stream of other kernels, and how it tells equal from slower.
 #include <gtest/gtest.h>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/core/error.h"
-#include "src/core/statistics.h"
+#include "src/core/statistics/statistics.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/embedded_catalogue.h"

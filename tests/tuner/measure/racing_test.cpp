@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "tests/support/sanitizer.h"
 
 namespace autotune::tuner::racing_test {

@@ -1,5 +1,5 @@
 // Whether measuring leaves its context at the faster of its two speeds (docs/measuring.md).
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/gpu_gate.h"

@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "tests/support/refusal.h"
 #include "tuner/search/search_domain.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "src/core/error.h"
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "tests/support/sanitizer.h"
 #include "tuner/search/search_domain.h"
 

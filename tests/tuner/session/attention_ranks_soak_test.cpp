@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "tests/support/embedded_catalogue.h"
-#include "tuner/session/candidates.h"
+#include "tuner/session/tune/candidates.h"
 
 namespace autotune::tuner::attention_ranks_test {
 namespace {

@@ -1,12 +1,12 @@
 // What a side by side table shows, in which order, and who of it goes on to the rounds: decisions alone.
-#include "tuner/session/bench_entries.h"
+#include "tuner/session/bench/bench_entries.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/core/error.h"
 #include "tests/support/embedded_catalogue.h"
-#include "tuner/session/candidates.h"
+#include "tuner/session/tune/candidates.h"
 
 namespace autotune::tuner::bench_entries_test {
 namespace {
@@ -58,7 +58,7 @@ TEST(BenchEntries, FamiliesStandFromThePlainestToTheOneThatUsesMost) {
     const Catalogue& catalogue = test::embedded_catalogue();
     int rung = INT_MIN;
     for (const BenchEntry& entry : named_entries(all)) {
-        const int next = catalogue.find_family(entry.candidate->family)->ladder_rung();
+        const int next = catalogue.find_family(entry.candidate->family)->complexity_order();
         EXPECT_LE(rung, next) << entry.name;
         rung = next;
     }

@@ -1,5 +1,5 @@
 // What may be tried of a problem, and what a search begins with.
-#include "tuner/session/candidates.h"
+#include "tuner/session/tune/candidates.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A family that is no part of any binary, tuned from a value: the coordinator renders it, compile workers compile its text, the
 // GPU worker is told of it and plans its launches, also after it was killed and started again.
-#include "db/store.h"
-#include "src/gpu/driver.h"
+#include "db/store/store.h"
+#include "src/gpu/driver/driver.h"
 #include "tests/kernel_templates/defined_family.h"
 #include "tests/support/fake/in_fake_process.h"
 #include "tuner/session/tune.h"

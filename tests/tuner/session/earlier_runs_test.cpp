@@ -1,5 +1,5 @@
 // What a tune takes from earlier ones: seeds, known failures, known times.
-#include "tuner/session/earlier_runs.h"
+#include "tuner/session/tune/earlier_runs.h"
 
 #include <gmock/gmock.h>
 

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "db/sqlite_handle.h"
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
+#include "db/sqlite/sqlite_handle.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
 #include "tests/db/sample.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/interposer/interposer.h"

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "tests/tuner/session/fake_tune.h"
 
 namespace autotune::kill_fake_test {

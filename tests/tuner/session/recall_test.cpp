@@ -1,11 +1,11 @@
-#include "tuner/session/recall.h"
+#include "tuner/session/tune/recall.h"
 
 #include <gmock/gmock.h>
 
 #include "tests/runtime/sample.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/memory_store.h"
-#include "tuner/session/candidates.h"
+#include "tuner/session/tune/candidates.h"
 
 namespace autotune::tuner::recall_test {
 namespace {

@@ -1,5 +1,5 @@
 // When a search ends, and what is left for the decision.
-#include "tuner/session/search_limits.h"
+#include "tuner/session/tune/search_limits.h"
 
 #include <gmock/gmock.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "db/portfolio.h"
-#include "db/store.h"
+#include "db/store/store.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "src/jit/render.h"
@@ -197,7 +197,7 @@ TEST(ShippedPortfolios, AreOfTodaysTemplates) {
     for (const db::Portfolio& portfolio : db::read_portfolios(db::portfolio_path(AUTOTUNE_TEST_DATA "/../../db/winners"), fail)) {
         for (const Candidate& each : portfolio.candidates) {
             EXPECT_EQ(why_of_another_template(identities, each.family, portfolio.templates.at(each.family)).value_or(""), "")
-                << "tools/scripts/carry_winners.py compares what changed, tools/scripts/portfolio_templates.py writes the "
+                << "where the machine code is the same, tools/scripts/portfolio_templates.py writes the "
                    "identity";
         }
     }

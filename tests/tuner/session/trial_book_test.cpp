@@ -1,5 +1,5 @@
 // Trials of a tune by point: counts, the best, and what becomes of one that was right and is not.
-#include "tuner/session/trial_book.h"
+#include "tuner/session/tune/trial_book.h"
 
 #include <gmock/gmock.h>
 

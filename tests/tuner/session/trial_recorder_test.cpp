@@ -1,5 +1,5 @@
 // What is kept of a tune: finished trials in the store, who is running in the journal.
-#include "tuner/session/trial_recorder.h"
+#include "tuner/session/tune/trial_recorder.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

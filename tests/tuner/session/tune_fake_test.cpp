@@ -13,9 +13,9 @@
 #include <string>
 #include <thread>
 
-#include "db/store.h"
-#include "kernel_templates/catalogue.h"
-#include "src/core/file_descriptor.h"
+#include "db/store/store.h"
+#include "src/catalogue/catalogue.h"
+#include "src/core/system/file_descriptor.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tuner/session/fake_tune.h"
 

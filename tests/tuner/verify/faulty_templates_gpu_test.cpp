@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "db/store.h"
+#include "db/store/store.h"
 #include "src/core/error.h"
 #include "tests/support/gpu_gate.h"
 #include "tests/support/nvrtc_for_tests.h"

@@ -57,9 +57,9 @@ class SampledBench {
             gpu_.stream.synchronize();
             if (++run >= first && run <= last) flip(0, 0, tensors[2]);
         };
-        return check_endurance(*harness_, *bench_, faulty);
+        return tuner::check_repeatability(*harness_, *bench_, faulty);
     }
-    // Whether an excerpt covers the element.
+    // Whether a subproblem covers the element.
     bool is_sampled(std::int64_t row, std::int64_t col) {
         for (const Answer& part : bench_->tests().front().answers) {
             const TypedMatrix out = matrix_view(part.out);

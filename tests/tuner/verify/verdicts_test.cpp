@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "tuner/compile/occupancy.h"
-#include "tuner/session/recall.h"
+#include "tuner/session/tune/recall.h"
 #include "tuner/verify/verifier.h"
-#include "tuner/worker/wire.h"
+#include "tuner/worker/protocol/wire.h"
 
 namespace autotune::tuner::verdicts_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/worker/protocol.h"
+#include "tuner/worker/protocol/protocol.h"
 
 #include <gtest/gtest.h>
 

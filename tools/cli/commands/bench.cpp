@@ -7,19 +7,19 @@
 #include "src/core/error.h"
 #include "src/rivals/rival.h"
 #include "tools/cli/command.h"
-#include "tools/cli/each_problem.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
-#include "tools/cli/output/bench_format.h"
-#include "tools/cli/output/bench_plots.h"
-#include "tools/cli/output/csv.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/output_file.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/without_gpu.h"
-#include "tuner/session/dates.h"
+#include "tools/cli/output/data/csv.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/report/bench_plots.h"
+#include "tools/cli/output/terminal/output_file.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/text/bench_format.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/each_problem.h"
+#include "tools/cli/shared/without_gpu.h"
+#include "tuner/session/race/dates.h"
 
 namespace autotune::cli {
 namespace {
@@ -89,7 +89,7 @@ class BenchPrinter {
           progress_(session),
           services_(session.tune_services(gpu, &store, &progress_)),
           run_(session.services().start_bench(services_)) {
-        services_.provenance.date = tuner::today_utc();
+        services_.provenance.date = tuner::now_utc_iso8601();
     }
 
     ExitCode bench(const Problem& problem);
@@ -237,9 +237,9 @@ Command bench_command() {
                  store_flags() + table_flags(),
         .takes_op_options = true,
         .words = "",
-        .fewest_words = 0,
+        .min_positional = 0,
         .run = run_bench,
-        .saves_on_stop = true};
+        .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

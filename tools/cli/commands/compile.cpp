@@ -1,6 +1,6 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/without_gpu.h"
+#include "tools/cli/shared/without_gpu.h"
 
 namespace autotune::cli {
 namespace {
@@ -36,9 +36,9 @@ Command compile_command() {
                      output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_compile,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

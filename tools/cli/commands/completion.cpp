@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.h"
-#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/data/json_format.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -29,7 +29,7 @@ Command completion_command() {
             .flags = output_flags(),
             .takes_op_options = false,
             .words = "bash|zsh",
-            .fewest_words = 1,
+            .min_positional = 1,
             .run = run_completion};
 }
 

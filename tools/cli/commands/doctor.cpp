@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/error.h"
-#include "src/core/private_folder.h"
+#include "src/core/system/private_folder.h"
 #include "tools/cli/command.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/passed_over.h"
-#include "tools/cli/rows.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/passed_over.h"
+#include "tools/cli/shared/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -242,7 +242,7 @@ Command doctor_command() {
                  store_flags() + output_flags(),
         .takes_op_options = false,
         .words = "",
-        .fewest_words = 0,
+        .min_positional = 0,
         .run = run_doctor};
 }
 

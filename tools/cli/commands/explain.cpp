@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "src/core/device_key.h"
 #include "src/core/error.h"
+#include "src/core/problem/device_key.h"
 #include "src/core/spelling.h"
 #include "src/dispatch/offers.h"
 #include "src/dispatch/rules/refusals.h"
@@ -13,11 +13,11 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
-#include "tools/cli/output/command_line.h"
-#include "tools/cli/output/evidence_text.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/passed_over.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/text/command_line.h"
+#include "tools/cli/output/text/evidence_text.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/passed_over.h"
 
 namespace autotune::cli {
 namespace {
@@ -316,7 +316,7 @@ Command explain_command() {
                      store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_explain};
 }
 

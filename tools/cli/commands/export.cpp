@@ -4,15 +4,15 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "db/json_line.h"
 #include "db/winner_store.h"
 #include "src/core/error.h"
-#include "src/core/write_file.h"
+#include "src/core/system/write_file.h"
+#include "src/records/json_line.h"
 #include "tools/cli/command.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/rows.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -102,7 +102,7 @@ ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& dat
     std::int64_t written = 0;
     if (!session.json()) {
         rows.each([&](const db::Winner& row) {
-            session.out() << db::to_json_line(row) << "\n";
+            session.out() << records::to_json_line(row) << "\n";
             written += session.out().good() ? 1 : 0;
             return session.out().good();
         });
@@ -110,7 +110,7 @@ ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& dat
     }
     JsonList list(session, {{"database", database}}, "winners");
     rows.each([&](const db::Winner& row) {
-        list.add_text(db::to_json_line(row));
+        list.add_text(records::to_json_line(row));
         ++written;
         return session.out().good();
     });
@@ -132,7 +132,7 @@ ExitCode write_file(Session& session, ExportedRows& rows, const std::string& pat
         throw Error(ErrorCode::usage, "cannot write '" + path + "': " + failed.message() + "; choose another --out");
     std::int64_t written = 0;
     rows.each([&](const db::Winner& row) {
-        const bool goes_on = !file.write(db::to_json_line(row) + "\n");
+        const bool goes_on = !file.write(records::to_json_line(row) + "\n");
         written += goes_on ? 1 : 0;
         return goes_on;
     });
@@ -166,7 +166,7 @@ Command export_command() {
                      store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_export};
 }
 

@@ -4,15 +4,15 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "kernel_templates/op_names.h"
+#include "src/catalogue/op_names.h"
 #include "src/core/error.h"
 #include "src/core/spelling.h"
 #include "src/dispatch/rules/refusals.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/output/wrap.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/wrap.h"
+#include "tools/cli/output/text/text_format.h"
 
 namespace autotune::cli {
 namespace {
@@ -267,7 +267,7 @@ Command families_command() {
                  output_flags(),
         .takes_op_options = true,
         .words = "[NAME...]",
-        .fewest_words = 0,
+        .min_positional = 0,
         .run = run_families};
 }
 

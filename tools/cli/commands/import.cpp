@@ -3,7 +3,7 @@
 
 #include "tools/cli/command.h"
 #include "tools/cli/input/input_file.h"
-#include "tools/cli/rows.h"
+#include "tools/cli/shared/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -41,9 +41,9 @@ Command import_command() {
             .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags(),
             .takes_op_options = false,
             .words = "FILE...",
-            .fewest_words = 1,
+            .min_positional = 1,
             .run = run_import,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

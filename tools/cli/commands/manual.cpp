@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.h"
-#include "tools/cli/output/json_format.h"
+#include "tools/cli/output/data/json_format.h"
 #include "tools/cli/session.h"
 
 namespace autotune::cli {
@@ -28,7 +28,7 @@ Command manual_command() {
             .flags = output_flags(),
             .takes_op_options = false,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_manual};
 }
 

@@ -1,7 +1,7 @@
-#include "db/merge.h"
+#include "db/text/merge.h"
 
 #include "tools/cli/command.h"
-#include "tools/cli/rows.h"
+#include "tools/cli/shared/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -29,9 +29,9 @@ Command merge_command() {
             .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags(),
             .takes_op_options = false,
             .words = "DATABASE...",
-            .fewest_words = 1,
+            .min_positional = 1,
             .run = run_merge,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

@@ -5,10 +5,10 @@
 #include "src/core/error.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/output_file.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/text_format.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/output_file.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/text/text_format.h"
 
 namespace autotune::cli {
 namespace {
@@ -76,9 +76,9 @@ Command record_command() {
                      measuring_flags() + device_flags() + std::vector<Flag>{jobs_flag(), templates_flag()} + output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_record,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

@@ -7,15 +7,15 @@
 #include "src/core/error.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
-#include "tools/cli/output/bench_plots.h"
-#include "tools/cli/output/command_line.h"
-#include "tools/cli/output/evidence_text.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/output_file.h"
-#include "tools/cli/output/report_page.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/rows.h"
-#include "tuner/session/dates.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/report/bench_plots.h"
+#include "tools/cli/output/report/report_page.h"
+#include "tools/cli/output/terminal/output_file.h"
+#include "tools/cli/output/text/command_line.h"
+#include "tools/cli/output/text/evidence_text.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/rows.h"
+#include "tuner/session/race/dates.h"
 
 namespace autotune::cli {
 namespace {
@@ -83,7 +83,7 @@ Report report_of(Session& session, const db::WinnerStore& store, const RowFilter
     const MatchingRows rows = rows_to_report(session, store, filter, limit_of(session.arguments()));
     Report report{.database = store.path(),
                   .version = session.program().version,
-                  .date = tuner::today_utc(),
+                  .date = tuner::now_utc_iso8601(),
                   .winners = rows.total,
                   .problems = {}};
     for (const db::Winner& row : rows.winners) {
@@ -202,7 +202,7 @@ Command report_command() {
                  device_flags() + store_flags() + output_flags(),
         .takes_op_options = true,
         .words = "",
-        .fewest_words = 0,
+        .min_positional = 0,
         .run = run_report};
 }
 

@@ -8,12 +8,12 @@
 #include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/common_words.h"
-#include "tools/cli/output/csv.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/rows.h"
+#include "tools/cli/output/data/csv.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/text/common_words.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/rows.h"
 
 namespace autotune::cli {
 namespace {
@@ -200,7 +200,7 @@ Command show_command() {
                      store_flags() + table_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_show};
 }
 

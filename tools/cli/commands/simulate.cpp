@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/cli/command.h"
-#include "tools/cli/output/csv.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/output_file.h"
-#include "tools/cli/output/text_format.h"
+#include "tools/cli/output/data/csv.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/terminal/output_file.h"
+#include "tools/cli/output/text/text_format.h"
 #include "tools/cli/plot/charts.h"
 
 namespace autotune::cli {
@@ -177,7 +177,7 @@ Command simulate_command() {
                 table_flags(),
             .takes_op_options = false,
             .words = "FILE...",
-            .fewest_words = 1,
+            .min_positional = 1,
             .run = run_simulate};
 }
 

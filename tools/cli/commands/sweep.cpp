@@ -10,14 +10,14 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/common_words.h"
-#include "tools/cli/output/csv.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/unstored.h"
-#include "tools/cli/without_gpu.h"
-#include "tuner/session/search_limits.h"
+#include "tools/cli/output/data/csv.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/text/common_words.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/unstored.h"
+#include "tools/cli/shared/without_gpu.h"
+#include "tuner/session/tune/search_limits.h"
 
 namespace autotune::cli {
 namespace {
@@ -67,8 +67,9 @@ class ItemReporter : public tuner::SweepObserver {
 
     void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta_s) override {
         progress_.clear();
-        swept_.push_back(
-            {item, item.result ? set_aside(session_, item.result->winner, why_unstored(session_, *item.result)) : Unstored{}});
+        swept_.push_back({item, item.result
+                                    ? save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result))
+                                    : Unstored{}});
         if (session_.json()) {
             list_.add(item_json(session_, swept_.back()));
             session_.out().flush();
@@ -152,7 +153,7 @@ bool complain_of_unstored(Session& session, const std::vector<Swept>& items) {
     for (const Swept& swept : items) {
         if (swept.unstored.is_stored()) continue;
         ++count;
-        if (swept.unstored.file.empty() || files.insert(swept.unstored.file).second) complain_of(session, swept.unstored);
+        if (swept.unstored.file.empty() || files.insert(swept.unstored.file).second) report_unstored(session, swept.unstored);
     }
     if (count > 1) session.complain(fmt::format("{} winners of this sweep are not stored", count));
     return count > 0;
@@ -322,9 +323,9 @@ Command sweep_command() {
                      table_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_sweep,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

@@ -4,17 +4,17 @@
 
 #include "src/core/error.h"
 #include "tools/cli/command.h"
-#include "tools/cli/each_problem.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/command_line.h"
-#include "tools/cli/output/evidence_text.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/output/wrap.h"
-#include "tools/cli/unstored.h"
-#include "tools/cli/without_gpu.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/terminal/wrap.h"
+#include "tools/cli/output/text/command_line.h"
+#include "tools/cli/output/text/evidence_text.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/each_problem.h"
+#include "tools/cli/shared/unstored.h"
+#include "tools/cli/shared/without_gpu.h"
 
 namespace autotune::cli {
 namespace {
@@ -94,11 +94,11 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Prob
                        " of search, then the final rounds");
     const tuner::TuneResult result = session.services().tune(problem, options, services);
     progress.clear();
-    const Unstored unstored = set_aside(session, result.winner, why_unstored(session, result));
+    const Unstored unstored = save_unstored_winner(session, result.winner, why_unstored(session, result));
     print_result(session, gpu, problem, result, unstored);
     if (!unstored.is_stored()) {
         session.out().flush();
-        complain_of(session, unstored);
+        report_unstored(session, unstored);
         return ExitCode::database;
     }
     return result.interrupted ? ExitCode::interrupted : ExitCode::done;
@@ -135,9 +135,9 @@ Command tune_command() {
                      output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_tune,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

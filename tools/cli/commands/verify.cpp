@@ -8,13 +8,13 @@
 #include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/messages.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/text_format.h"
-#include "tools/cli/rows.h"
-#include "tools/cli/unstored.h"
-#include "tuner/session/recall.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/messages.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/rows.h"
+#include "tools/cli/shared/unstored.h"
+#include "tuner/session/tune/recall.h"
 
 namespace autotune::cli {
 namespace {
@@ -125,7 +125,7 @@ Unstored Verification::store(const tuner::TuneServices& services, const db::Winn
         services.store->put(winner);
         return {};
     } catch (const db::DatabaseError& error) {
-        return set_aside(session_, winner, error.what());
+        return save_unstored_winner(session_, winner, error.what());
     }
 }
 
@@ -156,7 +156,7 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
         report(row, "demoted", fault.empty() ? "slower than another now; " + why : fault);
         report(*result.winner, "promoted", now);
     }
-    if (!unstored.is_stored()) complain_of(session_, unstored);
+    if (!unstored.is_stored()) report_unstored(session_, unstored);
     return unstored.is_stored() ? ExitCode::done : ExitCode::database;
 }
 
@@ -247,9 +247,9 @@ Command verify_command() {
                      device_flags() + std::vector<Flag>{jobs_flag()} + store_flags() + output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_verify,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

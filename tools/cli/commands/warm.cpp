@@ -8,9 +8,9 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/requests.h"
 #include "tools/cli/library_choice.h"
-#include "tools/cli/output/json_format.h"
-#include "tools/cli/output/progress.h"
-#include "tools/cli/output/table.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/output/terminal/progress.h"
+#include "tools/cli/output/terminal/table.h"
 
 namespace autotune::cli {
 namespace {
@@ -112,9 +112,9 @@ Command warm_command() {
                      output_flags(),
             .takes_op_options = true,
             .words = "",
-            .fewest_words = 0,
+            .min_positional = 0,
             .run = run_warm,
-            .saves_on_stop = true};
+            .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli

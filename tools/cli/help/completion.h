@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_templates/catalogue.h"
+#include "src/catalogue/catalogue.h"
 #include "tools/cli/command.h"
 
 namespace autotune::cli {

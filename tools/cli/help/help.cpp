@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "tools/cli/input/shapes.h"
-#include "tools/cli/output/command_line.h"
-#include "tools/cli/output/wrap.h"
+#include "tools/cli/output/terminal/wrap.h"
+#include "tools/cli/output/text/command_line.h"
 
 namespace autotune::cli {
 namespace {

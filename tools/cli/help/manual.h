@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/op.h"
+#include "src/core/op/op.h"
 #include "tools/cli/command.h"
 
 namespace autotune::cli {

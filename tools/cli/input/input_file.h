@@ -5,7 +5,7 @@
 #include <streambuf>
 #include <string>
 
-#include "src/core/file_descriptor.h"
+#include "src/core/system/file_descriptor.h"
 
 namespace autotune::cli {
 

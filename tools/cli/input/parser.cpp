@@ -63,7 +63,7 @@ class CommandParser {
             return parsed;
         }
         for (const std::string& word : app_.remaining()) take_word(parsed.arguments, word);
-        if (parsed.arguments.words().size() < command_.fewest_words) {
+        if (parsed.arguments.words().size() < command_.min_positional) {
             throw Error(ErrorCode::usage, "autotune " + command_.name + " wants " + command_.words + hint());
         }
         for (std::size_t i = 0; i < flags_.size(); ++i) take_flag(parsed.arguments, flags_[i], given_[i]);

@@ -4,7 +4,7 @@
 #include <set>
 #include <sstream>
 
-#include "kernel_templates/op_names.h"
+#include "src/catalogue/op_names.h"
 #include "src/core/error.h"
 #include "src/core/spelling.h"
 #include "tools/cli/input/budget.h"

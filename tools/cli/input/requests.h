@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "src/core/measuring_method.h"
-#include "src/core/problem.h"
+#include "src/core/problem/problem.h"
 #include "src/dispatch/rules/refusals.h"
+#include "src/records/measuring_method.h"
 #include "tools/cli/session.h"
 #include "tuner/session/tune.h"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
-#include "src/core/read_file.h"
+#include "src/core/system/read_file.h"
 #include "tools/cli/input/arguments.h"
 
 namespace autotune::cli {

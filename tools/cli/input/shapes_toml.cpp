@@ -16,7 +16,7 @@ namespace autotune::cli {
 #include <algorithm>
 
 #include "src/core/error.h"
-#include "src/core/read_file.h"
+#include "src/core/system/read_file.h"
 #include "tools/cli/input/arguments.h"
 #include "tools/cli/input/shapes.h"
 

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "tuner/search/search.h"
 
 namespace autotune::tuner {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "src/core/random.h"
+#include "src/core/statistics/random.h"
 #include "tuner/search/search.h"
 
 namespace autotune::tuner {

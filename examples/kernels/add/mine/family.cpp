@@ -1,4 +1,4 @@
-#include "kernel_templates/add/add_problem.h"
+#include "kernel_templates/add/op/add_problem.h"
 #include "kernel_templates/parameter_table.h"
 #include "kernel_templates/structured_family.h"
 #include "src/core/immortal.h"

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "db/sqlite/sqlite_handle.h"
+
+namespace autotune::db {
+
+// "ATUN": marks a file as ours, shown by file(1).
+inline constexpr std::int64_t kApplicationId = 0x4154554E;
+
+// Raised with every migration; stands in the file's user_version.
+int schema_version();
+
+// Brings an open database to schema_version() or throws Error{database}: a database with nothing in it is initialised, an older
+// one migrated after a backup beside the file, everything else that is not exactly ours refused. A read-only one must be current.
+// Returns the backup's path, empty if none was made.
+std::string prepare_schema(Connection& connection);
+
+// Runs the steps from the file's version to `version` in one transaction, without a backup, and deletes orphans: for
+// prepare_schema and its tests.
+void migrate(Connection& connection, int version);
+
+// Copies the database as it is now to a new file (0600) with this name, or with a number after it where that is taken. Returns
+// the name. A copy that fails half-way is removed.
+std::string back_up(Connection& connection, const std::string& name);
+
+// Of all names and definitions in the file.
+std::uint64_t schema_fingerprint(Connection& connection);
+// What that must be for schema_version(): known beforehand, and made anew from the steps in memory.
+inline constexpr std::uint64_t kFingerprint = 13050922560136558639ULL;
+std::uint64_t expected_fingerprint();
+
+}  // namespace autotune::db

@@ -1,0 +1,45 @@
+// Scales of fp8 products, in device memory. X and Y are the operands on the multiplication's M and N side. REQUIRES gemm/device/pairs.cuh,
+// gemm/device/hopper/hopper_schedule.cuh and, before the include: scale_mode (0: none, 1: of tensors, 2: of rows of A and columns of B, 3: of 128 k of
+// those, for 128 columns of B at once).
+#pragma once
+
+namespace {
+
+constexpr int scale_block = 128;  // of K, and of the columns of B
+
+// Elements between scales: of two batches, of two lines (rows of A; columns of B, or blocks of 128 of them), of two runs of 128 k.
+struct ScaleStrides {
+    i64 batch, line, k;
+};
+
+// In order with other volatile reads and barriers: a scale may have been written by the grid before.
+__device__ __forceinline__ float load_scale(const float* from) {
+    float value;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from));
+    return value;
+}
+
+struct Scales {
+    const float *x, *y;
+    ScaleStrides of_x, of_y;
+
+    __device__ __forceinline__ float of_tensors(float alpha) const {
+        if constexpr (scale_mode == 1) return alpha * (load_scale(x) * load_scale(y));
+        return alpha;
+    }
+    // Of a row and of a column of the multiplication; those beyond the edge take the last one's.
+    __device__ __forceinline__ float of_row(const Extents& s, const Tile& tile, int row) const {
+        return load_scale(x + tile.batch * of_x.batch + min(row, s.m - 1) * of_x.line);
+    }
+    __device__ __forceinline__ float of_column(const Extents& s, const Tile& tile, int column) const {
+        return load_scale(y + tile.batch * of_y.batch + min(column, s.n - 1) * of_y.line);
+    }
+    // alpha and the scales times two neighbouring columns' sums.
+    __device__ __forceinline__ Pair applied(const Extents& s, const Tile& tile, int row, int column, float alpha, const Pair& sums) const {
+        if constexpr (scale_mode != 2) return {alpha * sums.low, alpha * sums.high};
+        const float factor = alpha * of_row(s, tile, row);
+        return {sums.low * factor * of_column(s, tile, column), sums.high * factor * of_column(s, tile, column + 1)};
+    }
+};
+
+}  // namespace

@@ -1,0 +1,89 @@
+// A ring of stages in shared memory that TMA fills and wgmma reads, guarded by mbarriers: its places, who releases a stage, and the order
+// of ping-pong consumer warpgroups. REQUIRES common/hopper.cuh, common/dependent_launch.cuh and, as constants before the include: bytes_x,
+// stage_bytes, consumer_warpgroups, groups_per_tile, cluster_m, sharing_blocks, notified_blocks, cluster_blocks.
+#pragma once
+
+namespace {
+
+using namespace hopper;
+
+// A place in the ring: which stage, and the parity of the barrier phase there.
+struct Position {
+    int stage = 0;
+    u32 parity = 0;
+    __device__ __forceinline__ void next(int stages) {
+        if (++stage == stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ __forceinline__ void skip(int count, int stages) {
+        const int sum = stage + count;
+        const int laps = sum / stages;
+        stage = sum - laps * stages;
+        parity ^= laps & 1;
+    }
+};
+
+struct Ring {
+    u32 tiles, full, empty, order;
+    int stages;
+    __device__ __forceinline__ u32 x(int stage) const { return tiles + stage * stage_bytes; }
+    __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
+};
+
+// By one thread, before any other uses them. `fillers`: arrivals beside the bytes that make a stage full.
+__device__ __forceinline__ void make_stage_barriers(const Ring& ring, int fillers) {
+    for (int stage = 0; stage < ring.stages; ++stage) {
+        barrier_init(ring.full + stage * 8, fillers);
+        barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per math warp
+    }
+}
+__device__ __forceinline__ void make_pingpong_barriers(const Ring& ring) {
+    for (int i = 0; i < consumer_warpgroups; ++i) barrier_init(ring.order + i * 8, 4);
+}
+// All threads of the cluster know the barriers from here on.
+__device__ __forceinline__ void meet() {
+    if constexpr (cluster_blocks > 1)
+        cluster_sync();
+    else
+        __syncthreads();
+}
+
+// All that other grids may have written is read, and all that they may read is written, after this. The next grid's blocks may start
+// from then on.
+__device__ __forceinline__ void begin_turn() {
+    dependent_launch::wait_for_earlier_grids();
+    dependent_launch::let_next_grid_start();
+}
+
+// Whether that block of the cluster loads tiles for this one, and this one for it.
+__device__ __forceinline__ bool shares_with(int block, int rank) {
+    return block < sharing_blocks && (block % cluster_m == rank % cluster_m || block / cluster_m == rank / cluster_m);
+}
+
+__device__ __forceinline__ void release(const Ring& ring, int stage, int lane, bool notifies) {
+    if constexpr (sharing_blocks > 1) {
+        if (notifies) barrier_arrive_remote(ring.empty + stage * 8, lane);
+    } else {
+        if (lane == 0) barrier_arrive(ring.empty + stage * 8);
+    }
+}
+
+// A value that is the same in all threads of a warp, from a shuffle: so the compiler knows that it is, and computes descriptors once a
+// warp, in uniform registers. Where one group's addresses are computed under another's multiplications, the shuffle costs more.
+__device__ __forceinline__ int warp_uniform(int value) {
+    if constexpr (consumer_warpgroups == 1) return __shfl_sync(0xffffffffu, value, 0);
+    return value;
+}
+
+// Registers move from the producer to the consumer warpgroups: together they may not hold more than the block was given, 3 x 168 or 4 x 128 for
+// each of 128 threads. One consumer warpgroup has all that it needs.
+__device__ __forceinline__ void give_to_consumers() {
+    if constexpr (consumer_warpgroups > 1) give_registers<consumer_warpgroups == 2 ? 40 : 56>();
+}
+__device__ __forceinline__ void take_from_producer() {
+    if constexpr (consumer_warpgroups > 1) take_registers<consumer_warpgroups == 2 ? 232 : 152>();
+}
+
+}  // namespace

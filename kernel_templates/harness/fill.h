@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/core/op/fill.h"
+#include "src/core/problem/problem.h"
+
+namespace autotune {
+
+// The host's side of autotune_fill (harness.cuh): the same values, bit for bit.
+
+// Where an element stands in a problem's tensor: its numbers in the last two dimensions, and that of the matrix they make in all
+// dimensions before. `cols` is the last dimension's extent.
+struct FillPlace {
+    std::uint64_t seed = 1;
+    int tensor = 0;
+    std::int64_t batch = 0;
+    std::int64_t row = 0;
+    std::int64_t col = 0;
+    std::int64_t cols = 1;
+};
+
+// The value of one element under `fill`, rounded to the tensor's type.
+double fill_value(const Fill& fill, DType type, const FillPlace& place);
+
+// A whole tensor as values in stored order, span() of them; gaps are NaN.
+std::vector<double> filled_tensor(const Fill& fill, const Tensor& tensor, int index, std::uint64_t seed);
+
+}  // namespace autotune

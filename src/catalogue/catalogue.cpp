@@ -1,0 +1,259 @@
+#include "src/catalogue/catalogue.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iterator>
+
+#include "kernel_templates/empty_sum.h"
+#include "kernel_templates/registry.h"
+#include "src/catalogue/hash.h"
+#include "src/catalogue/op_names.h"
+#include "src/core/error.h"
+#include "src/core/spelling.h"
+#include "src/core/system/read_file.h"
+#include "src/core/text.h"
+
+namespace autotune {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Texts = std::vector<std::pair<std::string, DeviceText>>;
+
+constexpr std::string_view kHarness = "common/harness.cuh";
+constexpr std::string_view kKernelFile = "/kernel.cuh";
+constexpr std::string_view kReferenceFile = "/op/reference.cuh";
+
+const DeviceText& text_named(const Texts& texts, std::string_view name) {
+    const auto found = std::find_if(texts.begin(), texts.end(), [&](const auto& entry) { return entry.first == name; });
+    check(found != texts.end(), "no device text is embedded for '" + std::string(name) + "'");
+    return found->second;
+}
+
+bool is_header(std::string_view file) {
+    return file != kHarness && file != kEmptySumText && !file.ends_with(kKernelFile) && !file.ends_with(kReferenceFile);
+}
+
+std::string template_file(const fs::path& path) {
+    constexpr std::size_t kMostBytes = 16 << 20;
+    FileContent content = read_regular_file(path.string(), kMostBytes);
+    if (!content.is_read) throw Error(ErrorCode::usage, "the template file " + path.string() + " cannot be read: " + content.why);
+    return std::move(content.text);
+}
+
+// The embedded text of a file, or the file's own below `directory`.
+std::string text_of(const EmbeddedFile& file, const std::string& directory) {
+    const fs::path path = fs::path(directory) / file.name;
+    std::error_code ignored;
+    if (directory.empty() || !fs::is_regular_file(path, ignored)) return std::string(file.text);
+    return template_file(path);
+}
+
+// The names of the .cuh files below a folder.
+std::vector<std::string> device_files_below(const std::string& directory) {
+    std::vector<std::string> names;
+    std::error_code unreadable;
+    for (fs::recursive_directory_iterator at(directory, unreadable), end; !unreadable && at != end; at.increment(unreadable))
+        if (at->path().extension() == ".cuh") names.push_back(at->path().lexically_relative(directory).generic_string());
+    return names;
+}
+
+bool is_embedded(const std::string& file) {
+    const auto& files = registry().files;
+    return std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& known) { return known.name == file; });
+}
+
+// Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
+void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
+    for (const std::string& name : device_files_below(directory))
+        if (is_header(name) && !is_embedded(name)) to.push_back({name, DeviceText(template_file(fs::path(directory) / name))});
+    std::sort(to.begin(), to.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+}
+
+bool has_alias(const Op& op, std::string_view name) {
+    const std::vector<OpAlias> aliases = op.aliases();
+    return std::any_of(aliases.begin(), aliases.end(), [&](const OpAlias& alias) { return alias.name == name; });
+}
+
+std::string op_of_family(const Family& family) {
+    const std::string_view name = family.name();
+    return std::string(name.substr(0, name.find('/')));
+}
+
+bool is_before(const Family* a, const Family* b) {
+    return a->name() < b->name();
+}
+
+// Length in decimal first, so that two fields never run into each other. Stored rows depend on each byte.
+void add_field(Hash& hash, std::string_view field) {
+    hash.raw(std::to_string(field.size()) + ":");
+    hash.raw(field);
+}
+
+bool is_before_by_base_name(const TemplateHeader* a, const TemplateHeader* b) {
+    const std::string_view of_a = base_name(a->name), of_b = base_name(b->name);
+    return of_a != of_b ? of_a < of_b : a->device_text.code_hash() < b->device_text.code_hash();
+}
+
+// Headers that `text` reaches through its #include lines, in the order of their base names. One that there is not is no matter
+// here: a rendering says so.
+std::vector<const TemplateHeader*> reached_headers(const std::vector<TemplateHeader>& headers, const DeviceText& text) {
+    std::vector<const TemplateHeader*> reached;
+    std::vector<const DeviceText*> unread = {&text};
+    while (!unread.empty()) {
+        const DeviceText* const current = unread.back();
+        unread.pop_back();
+        for (const std::string& name : current->headers()) {
+            const auto is_named = [&](const TemplateHeader& header) { return header.name == name; };
+            const auto found = std::find_if(headers.begin(), headers.end(), is_named);
+            if (found == headers.end() || std::find(reached.begin(), reached.end(), &*found) != reached.end()) continue;
+            reached.push_back(&*found);
+            unread.push_back(&found->device_text);
+        }
+    }
+    std::sort(reached.begin(), reached.end(), is_before_by_base_name);
+    return reached;
+}
+
+}  // namespace
+
+Catalogue Catalogue::embedded() {
+    return Catalogue("");
+}
+
+Catalogue Catalogue::from_directory(const std::string& directory) {
+    std::error_code problem;
+    const fs::directory_iterator probe(directory, problem);
+    if (directory.empty() || problem) {
+        throw Error(ErrorCode::usage, "the templates folder '" + directory + "' cannot be read (" + problem.message() +
+                                          "); give a folder laid out like kernel_templates");
+    }
+    // Another folder, such as / or a home, would be walked through for headers.
+    std::error_code ignored;
+    const auto has = [&](std::string_view folder) { return fs::is_directory(fs::path(directory) / folder, ignored); };
+    const auto& ops = registry().ops;
+    const bool has_any = has("common") || std::any_of(ops.begin(), ops.end(), [&](const Op* op) { return has(op->name()); });
+    if (!has_any) {
+        throw Error(ErrorCode::usage, "the templates folder '" + directory +
+                                          "' has no kernel template; give a folder laid out like kernel_templates");
+    }
+    return Catalogue(directory);
+}
+
+Catalogue::Catalogue(const std::string& directory) {
+    ops_ = registry().ops;
+    families_ = registry().families;
+    std::sort(families_.begin(), families_.end(), is_before);
+    for (const EmbeddedFile& file : registry().files) {
+        DeviceText text(text_of(file, directory));
+        if (is_header(file.name)) {
+            headers_.push_back({std::string(file.name), std::move(text)});
+        } else {
+            texts_.emplace_back(file.name, std::move(text));
+        }
+    }
+    if (!directory.empty()) add_headers_of(directory, headers_);
+}
+
+void Catalogue::add(FamilyDefinition definition) {
+    const auto family = std::make_shared<const DefinedFamily>(std::move(definition));
+    const std::string name(family->name());
+    const std::string op = op_of_family(*family);
+    const bool has_op = std::any_of(ops_.begin(), ops_.end(), [&](const Op* known) { return known->name() == op; });
+    if (!has_op) throw Error(ErrorCode::usage, "family '" + name + "' is of the unknown op '" + op + "'");
+    if (find_family(name) != nullptr)
+        throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
+    defined_.push_back(family);
+    texts_.emplace_back(name + std::string(kKernelFile), DeviceText(family->definition().text));
+    families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());
+}
+
+std::vector<FamilyDefinition> Catalogue::definitions() const {
+    std::vector<FamilyDefinition> all;
+    for (const auto& family : defined_) all.push_back(family->definition());
+    return all;
+}
+
+std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
+    std::vector<const Family*> found;
+    std::copy_if(families_.begin(), families_.end(), std::back_inserter(found),
+                 [&](const Family* family) { return op_of_family(*family) == op; });
+    return found;
+}
+
+const Op* Catalogue::find_op(std::string_view name_or_alias) const {
+    // By its own name first: making the lists of aliases takes as long as the rest of a problem.
+    const auto named = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return op->name() == name_or_alias; });
+    if (named != ops_.end()) return *named;
+    const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });
+    return found == ops_.end() ? nullptr : *found;
+}
+
+const Family* Catalogue::find_family(std::string_view name) const {
+    const auto found =
+        std::find_if(families_.begin(), families_.end(), [&](const Family* family) { return family->name() == name; });
+    if (found != families_.end()) return *found;
+    return name == empty_sum_family().name() ? &empty_sum_family() : nullptr;
+}
+
+std::vector<std::string> op_names(const Catalogue& catalogue) {
+    std::vector<std::string> names;
+    for (const Op* op : catalogue.ops()) {
+        for (const OpAlias& alias : op->aliases())
+            if (alias.name != op->name()) names.push_back(alias.name);
+        names.emplace_back(op->name());
+    }
+    return names;
+}
+
+Problem Catalogue::problem(const ProblemRequest& request) const {
+    ProblemRequest plain{.op = request.op, .shape = plain_shape(request.shape), .options = request.options};
+    const Op* op = find_op(request.op);
+    if (op == nullptr) {
+        const std::vector<std::string> names = op_names(*this);
+        plain.op = known_word(request.op, names);
+        op = find_op(plain.op);
+        if (op == nullptr) {
+            throw Error(ErrorCode::usage,
+                        "unknown op '" + plain.op + "'" + did_you_mean(plain.op, names) + "; known are " + join(names));
+        }
+    }
+    return op->problem(plain);
+}
+
+const Op& Catalogue::op_of(const Problem& problem) const {
+    const Op* op = find_op(problem.op);
+    if (op == nullptr) internal_error("a problem of the unknown op '" + problem.op + "'");
+    return *op;
+}
+
+const DeviceText& Catalogue::device_text(const Family& family) const {
+    if (&family == &empty_sum_family()) return text_named(texts_, kEmptySumText);
+    return text_named(texts_, std::string(family.name()) + std::string(kKernelFile));
+}
+
+const DeviceText& Catalogue::device_text_of_reference(const Op& op) const {
+    return text_named(texts_, std::string(op.name()) + std::string(kReferenceFile));
+}
+
+const DeviceText& Catalogue::device_text_of_harness() const {
+    return text_named(texts_, kHarness);
+}
+
+std::string Catalogue::template_identity(const Family& family) const {
+    const DeviceText& text = device_text(family);
+    Hash hash;
+    add_field(hash, "autotune template 2");
+    add_field(hash, std::to_string(family.space_version()));
+    add_field(hash, text.code_hash());
+    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family))
+        add_field(hash, defined->definition().canonical_rules());
+    for (const TemplateHeader* header : reached_headers(headers_, text)) {
+        add_field(hash, base_name(header->name));
+        add_field(hash, header->device_text.code_hash());
+    }
+    return to_hex(hash.digest()).substr(0, 16);
+}
+
+}  // namespace autotune

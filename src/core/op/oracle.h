@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/family/family.h"
+#include "src/core/family/launch_plan.h"
+#include "src/core/op/fill.h"
+#include "src/core/problem/problem.h"
+#include "src/core/space/config.h"
+
+namespace autotune {
+
+// An answer that is a matrix product of integers: out = product_factor * left * right + out_factor * out. Tensors that are stored
+// transposed say so. Filled as told, every sum is exact in any order and in the output's type, so that Freivalds' check (1977)
+// holds without a tolerance.
+struct ProductForm {
+    int left = 0, right = 1, out = 2;  // tensors that are matrices (matrix_view)
+    bool left_transposed = false, right_transposed = false;
+    std::int64_t product_factor = 1, out_factor = 0;
+    std::vector<Fill> fills = {};  // one per tensor
+};
+
+// How one output is judged against the reference: each element against its bound, and the whole.
+struct OutputCheck {
+    int tensor = 0;             // index into Problem::tensors
+    double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not asked
+};
+
+// One test of an op: what the tensors hold, and which outputs are judged how. Expected values and bounds come from the reference;
+// an element whose bound is 0 must have the bits of its expected value rounded once to the type.
+struct OpTest {
+    std::string name;                  // one word, unique among the op's tests: "exact", "numeric"
+    std::vector<Fill> fills;           // one per tensor
+    std::vector<OutputCheck> outputs;  // every tensor that the problem writes
+    // Data as users have it: candidates are timed with these fills, their largest error is what this test finds, and it is run
+    // twice to see the same bits. Exactly one test of an op is typical.
+    bool is_typical = false;
+    // Where the reference is computed for subproblems alone, the tensors are filled as the product asks and the whole answer is
+    // checked as one.
+    std::optional<ProductForm> product = {};
+};
+
+// REQUIRES: there is one (throws Error{internal} otherwise).
+const OpTest& test_named(const std::vector<OpTest>& tests, std::string_view name);
+const OpTest& typical_test(const std::vector<OpTest>& tests);
+
+// A part of a problem's answer as a problem of its own, on the same arrays: tensor i begins at element first[i] of the whole's.
+struct Subproblem {
+    Problem problem;
+    std::vector<std::int64_t> first;
+};
+
+// What one output must be: dense, in the logical order of its elements.
+struct Expected {
+    std::vector<double> values;
+    std::vector<double> bounds;  // allowed absolute errors
+};
+
+// What an op's right answers are and how far a candidate may be from them. Stateless, pure, thread-safe.
+class OpOracle {
+  public:
+    virtual ~OpOracle() = default;
+
+    // What every candidate must pass, in the order in which they are run: cheap tests that find most mistakes first.
+    virtual std::vector<OpTest> tests(const Problem& problem) const = 0;
+
+    // The reference kernel: facts for <op>/op/reference.cuh, and a plan whose ExpectedArg and BoundArg buffers receive the right
+    // answer and the allowed absolute error of each output of the test. Its workspace is made and zeroed as a family's.
+    virtual std::vector<Binding> reference_facts(const Problem& problem) const = 0;
+    virtual LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const = 0;
+
+    // The same on the host in double, for small shapes, one for each output of the test: tensors as values in stored order
+    // (span() elements each).
+    virtual std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
+                                                    std::span<const std::vector<double>> tensors) const = 0;
+
+    // Where the whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and random rows
+    // and columns. Empty: the op has none.
+    virtual std::vector<Subproblem> subproblems(const Problem&, std::uint64_t /*seed*/) const { return {}; }
+
+    // Problems near this one on which a winner is verified too: extents one below and above `config`'s tile, tails in every
+    // extent, padded rows, NaN in an output that must not be read.
+    virtual std::vector<Problem> edge_case_problems(const Problem& problem, const Config& config) const = 0;
+};
+
+}  // namespace autotune

@@ -1,0 +1,179 @@
+#include "src/core/space/search_space.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "src/core/space/config_domain.h"
+#include "src/core/space/space_walk.h"
+
+namespace autotune {
+namespace {
+
+// Adds `config` with the given changes if that is legal.
+struct LegalSink {
+    const SearchSpace& space;
+    std::vector<Config>& out;
+
+    void offer(const Config& changed) const {
+        if (space.contains(changed)) out.push_back(changed);
+    }
+};
+
+bool tied(const SearchSpace& space, const Parameter& left, const Parameter& right) {
+    const auto needs = [](const Constraint& constraint, const std::string& name) {
+        return std::find(constraint.needs.begin(), constraint.needs.end(), name) != constraint.needs.end();
+    };
+    return std::any_of(space.constraints.begin(), space.constraints.end(), [&](const Constraint& constraint) {
+        return needs(constraint, left.name) && needs(constraint, right.name);
+    });
+}
+
+// Values one position below and above the config's own.
+std::vector<std::int64_t> adjacent_values(const Parameter& parameter, std::int64_t value) {
+    std::vector<std::int64_t> values;
+    const auto at = std::find(parameter.values.begin(), parameter.values.end(), value);
+    if (at == parameter.values.end()) return values;
+    if (at != parameter.values.begin()) values.push_back(*(at - 1));
+    if (at + 1 != parameter.values.end()) values.push_back(*(at + 1));
+    return values;
+}
+
+void offer_single_steps(const SearchSpace& space, const Config& config, const LegalSink& sink) {
+    for (std::size_t i = 0; i < space.parameters.size(); ++i) {
+        Config changed = config;
+        for (const std::int64_t value : space.parameters[i].values) {
+            if (value == config.values()[i].second) continue;
+            changed.set_at(i, value);
+            sink.offer(changed);
+        }
+    }
+}
+
+void offer_double_step(const SearchSpace& space, const Config& config, std::pair<std::size_t, std::size_t> pair,
+                       const LegalSink& sink) {
+    const auto [first, second] = pair;
+    for (const std::int64_t left : adjacent_values(space.parameters[first], config.values()[first].second)) {
+        for (const std::int64_t right : adjacent_values(space.parameters[second], config.values()[second].second)) {
+            Config changed = config;
+            changed.set_at(first, left);
+            changed.set_at(second, right);
+            sink.offer(changed);
+        }
+    }
+}
+
+}  // namespace
+
+const Parameter* SearchSpace::find(std::string_view name) const {
+    const auto found =
+        std::find_if(parameters.begin(), parameters.end(), [&](const Parameter& parameter) { return parameter.name == name; });
+    return found == parameters.end() ? nullptr : &*found;
+}
+
+std::optional<std::string> SearchSpace::why_not(const Config& config) const {
+    if (auto reason = why_outside_domain(parameters, config)) return reason;
+    for (const Constraint& constraint : constraints) {
+        if (!constraint.holds(config)) return constraint.reason;
+    }
+    return std::nullopt;
+}
+
+std::optional<Config> SearchSpace::first() const {
+    std::vector<Config> found = enumerate({}, 1);
+    if (found.empty()) return std::nullopt;
+    return std::move(found.front());
+}
+
+std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit) const {
+    std::vector<Config> configs;
+    if (limit == 0) return configs;
+    SpaceWalk walk(*this, pins);
+    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
+        configs.push_back(walk.config_at(positions));
+        return configs.size() < limit;
+    });
+    return configs;
+}
+
+// Algorithm R (Vitter, 1985), in one walk: the n-th config takes a random place of n, if the sample has that place.
+std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
+    std::vector<std::pair<std::uint64_t, Config>> taken;  // with its number in the walk
+    std::mt19937_64 random(limit);
+    std::uint64_t seen = 0;
+    SpaceWalk walk(*this, pins);
+    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
+        ++seen;
+        if (taken.size() < limit)
+            taken.emplace_back(seen, walk.config_at(positions));
+        else if (const std::uint64_t place = random() % seen; place < limit)
+            taken[place] = {seen, walk.config_at(positions)};
+        return true;
+    });
+    std::sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Config> configs;
+    configs.reserve(taken.size());
+    for (auto& [number, config] : taken) configs.push_back(std::move(config));
+    if (seen <= limit) return configs;
+    const auto add = [&](const Config& wanted) {
+        const auto is_as_pinned = [&](const auto& pin) { return wanted.find(pin.first) == pin.second; };
+        if (!contains(wanted) || !std::all_of(pins.values().begin(), pins.values().end(), is_as_pinned)) return;
+        const Config config = canonical(wanted);
+        const auto at = std::lower_bound(configs.begin(), configs.end(), config);
+        if (at == configs.end() || *at != config) configs.insert(at, config);
+    };
+    add(default_config);
+    for (const NamedConfig& each : named) add(each.config);
+    return configs;
+}
+
+SpaceCount SearchSpace::count() const {
+    return SpaceWalk(*this, {}).count();
+}
+
+std::vector<Config> SearchSpace::neighbours(const Config& config) const {
+    std::vector<Config> found;
+    const Config start = canonical(config);
+    if (start.values().size() != parameters.size()) return found;
+    const LegalSink sink{*this, found};
+    offer_single_steps(*this, start, sink);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        for (std::size_t j = i + 1; j < parameters.size(); ++j) {
+            const bool both_compile =
+                parameters[i].kind == ParameterKind::compile && parameters[j].kind == ParameterKind::compile;
+            if (both_compile && tied(*this, parameters[i], parameters[j])) offer_double_step(*this, start, {i, j}, sink);
+        }
+    }
+    return found;
+}
+
+Config SearchSpace::canonical(const Config& config) const {
+    Config ordered;
+    for (const Parameter& parameter : parameters) {
+        if (const auto value = config.find(parameter.name)) ordered.set(parameter.name, *value);
+    }
+    return ordered;
+}
+
+std::optional<Config> SearchSpace::adopt(const Config& config) const {
+    Config adopted = canonical(default_config);
+    for (const auto& [name, value] : config.values()) {
+        if (find(name) != nullptr) adopted.set(name, value);
+    }
+    if (contains(adopted)) return adopted;
+    for (const Parameter& parameter : parameters) {
+        if (!config.find(parameter.name)) adopted.set(parameter.name, parameter.values.front());
+    }
+    return contains(adopted) ? std::optional(std::move(adopted)) : std::nullopt;
+}
+
+Config SearchSpace::compile_part(const Config& config) const {
+    Config part;
+    for (const Parameter& parameter : parameters) {
+        if (parameter.kind != ParameterKind::compile) continue;
+        if (const auto value = config.find(parameter.name)) part.set(parameter.name, *value);
+    }
+    return part;
+}
+
+}  // namespace autotune

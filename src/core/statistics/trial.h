@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/space/config.h"
+
+namespace autotune {
+
+// A family and a config: what is tried. `family` is the full name, "gemm/mma".
+struct Candidate {
+    std::string family;
+    Config config;
+    bool operator==(const Candidate&) const = default;
+    auto operator<=>(const Candidate&) const = default;
+    std::string to_string() const { return family + " " + config.to_string(); }
+};
+
+enum class TrialStatus : std::uint8_t {
+    ok,
+    compile_failed,  // NVRTC refused it, or the compiler crashed or used up its processor time
+    rejected,        // compiled, but the compiler's report disqualifies it (spills, serialised wgmma)
+    launch_refused,  // the driver said no and the context lives
+    wrong_result,
+    timed_out,      // its kernel did not end; a fact about the candidate only where the detail says kOfItsOwnTime
+    crashed,        // sticky CUDA error or death of the GPU worker
+    out_of_memory,  // never a fact either: other processes may hold the memory
+};
+// How the detail of a time limit ends that does not count the time in which others had the processors.
+inline constexpr const char* kOfItsOwnTime = "of its own time";
+std::string_view to_string(TrialStatus status);
+std::optional<TrialStatus> parse_trial_status(std::string_view text);
+
+// Time of one launch plan (all its steps), in microseconds. low/high bound the median with 95 % confidence.
+struct Timing {
+    double median_us = 0;
+    double low_us = 0;
+    double high_us = 0;
+    double min_us = 0;
+    int samples = 0;
+};
+
+// What the compiler said of an instance. -1: not known.
+struct CompileReport {
+    int registers = -1;
+    int spill_bytes = 0;
+    int static_smem_bytes = 0;
+    bool wgmma_serialised = false;    // C7511, C7519
+    bool setmaxnreg_ignored = false;  // C7508
+    double compile_ms = 0;
+    std::size_t cubin_bytes = 0;
+    bool from_cache = false;
+};
+
+// What the card did while something was timed. Unknown readings are nullopt: a machine without NVML is not an error.
+struct Conditions {
+    std::optional<int> sm_clock_mhz;
+    std::optional<int> power_w;
+    std::optional<int> temperature_c;
+    std::optional<std::uint64_t> throttle_reasons;  // NVML's bits
+};
+
+// What happened when a candidate was tried.
+struct Trial {
+    Candidate candidate;
+    TrialStatus status = TrialStatus::ok;
+    std::optional<Timing> timing;     // only with status ok
+    std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, when it ran
+    // The largest of what rounding the output does not explain of it, over what the bound allows beside rounding. Not stored.
+    std::optional<double> accumulation_error = {};
+    CompileReport compile;
+    std::string detail;  // one sentence for a person
+    // The machine did it (its load, its limits, its neighbours), so it says nothing about the candidate. Never stored.
+    bool by_circumstance = false;
+};
+// Whether a trial with this outcome, maybe of an older build, says something about its candidate: one that succeeded does, and so
+// does one that failed by itself. Limits in wall time, a lack of memory and a process that others ended are the machine's doing.
+bool is_about_candidate(TrialStatus status, std::string_view detail);
+
+// How an answer was found.
+enum class Origin : std::uint8_t { exact, shipped, near, fallback };
+// "exact", "shipped", "near", "default".
+std::string_view to_string(Origin origin);
+std::optional<Origin> parse_origin(std::string_view text);
+
+}  // namespace autotune

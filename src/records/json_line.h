@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/records/winner.h"
+
+namespace autotune::records {
+
+// The text form of the shipped layer, of export and import: one JSON object a line.
+std::string to_json_line(const Winner& winner);
+// Throws Error{database} naming what is wrong. Types, lengths and ranges are checked; whether the config is in the family's space
+// is for the caller, who has the catalogue.
+Winner from_json_line(std::string_view line);
+
+}  // namespace autotune::records

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace autotune::records {
+
+inline constexpr std::size_t kMaxLineBytes = 1 << 20;
+inline constexpr int kMaxLineDepth = 8;
+
+// A JSON value that was read. nlohmann's tree cannot stand here: its destructor allocates, which ends a program that has no
+// memory left, and the library reads shipped winners in its caller's process. This one allocates only while it is made.
+class JsonValue {
+  public:
+    struct Member;
+    using Elements = std::vector<JsonValue>;
+    using Members = std::vector<Member>;  // in the order of the text
+
+    JsonValue() = default;  // null
+    template <class T>
+    explicit JsonValue(T value) : value_(std::move(value)) {}
+
+    bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
+    // nullptr if the value is of another kind. Integers from 0 on are std::uint64_t, negative ones std::int64_t, and numbers that
+    // were written with a point or an exponent are double.
+    template <class T>
+    const T* get() const {
+        return std::get_if<T>(&value_);
+    }
+    template <class T>
+    T* get() {
+        return std::get_if<T>(&value_);
+    }
+    // Of an object: its member of this name; nullptr if it has none.
+    const JsonValue* find(std::string_view name) const;
+
+  private:
+    std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, Elements, Members> value_;
+};
+
+struct JsonValue::Member {
+    std::string name;
+    JsonValue value;
+};
+
+// One JSON value of at most 1 MiB and 8 levels, with no name twice in an object. Throws BadRecord.
+JsonValue parse_line(std::string_view line);
+// The same of a value that came in a message of ours. Throws BadRecord.
+JsonValue value_of(const nlohmann::ordered_json& json);
+
+}  // namespace autotune::records

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/core/problem/device.h"
+#include "src/core/problem/problem.h"
+#include "src/core/statistics/trial.h"
+
+namespace autotune {
+
+// Members are initialised with {} so that designated initialisers may leave them out without a warning from gcc 12.
+
+// The soft half of a key: a row with other values is usable, shown as stale, and re-raced first.
+struct Provenance {
+    std::string driver{};        // "580.159.04", or the CUDA version "13.0" where NVML is missing
+    std::string nvrtc{};         // "13.0"
+    std::string device_name{};   // label
+    int power_limit_w = 0;       // 0: unknown
+    std::string method{};        // measuring method and its version: "stream-2 l2=cold data=normal"
+    std::string tool_version{};  // "0.1.0"
+    std::string date{};          // ISO 8601, UTC
+};
+
+// Another candidate of the final rounds: what the winner beat.
+struct Finalist {
+    std::string name{};  // Candidate::to_string(), or "cublas", "cublaslt", ...
+    std::optional<Candidate> candidate{};
+    Timing timing{};
+    double ratio = 1;      // its time over the winner's, median of paired rounds
+    double ratio_low = 1;  // bootstrap 95 % interval
+    double ratio_high = 1;
+    bool tie = false;
+    // Of one launch, measured beside the time that decides: after another launch of the same kernel, and after a kernel that lets
+    // it start early.
+    std::optional<double> after_itself_us{}, after_trigger_us{};
+    Conditions conditions{};  // of its own turns: median clock and power alone
+};
+
+// Why the winner is believed. Plain facts; `autotune explain` tells them in words.
+struct Evidence {
+    int rounds = 0;
+    std::string decided_by{};  // "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate"
+    std::optional<double> max_error{};  // of the allowed error
+    // What accumulation adds to the error that rounding the output explains, of what it may add.
+    std::optional<double> accumulation_error{};
+    std::uint64_t space_legal = 0;  // legal configs of all families
+    int tried = 0, failed = 0;      // candidates
+    double seconds = 0;             // the whole tune
+    double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
+    std::string stopped_by{};  // "budget", "space exhausted", "interrupted"
+    std::uint64_t seed = 0;
+    Conditions conditions{};                              // median of the final rounds
+    std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first
+    std::vector<std::pair<std::string, int>> failures{};  // status -> count
+};
+
+struct Winner {
+    std::string op{};
+    std::string class_key{};  // Problem::class_key()
+    std::vector<Extent> extents{};
+    DeviceIdentity device{};
+    std::string template_identity{};  // of candidate.family when it was tuned
+    Candidate candidate{};
+    Timing timing{};  // of the final rounds alone
+    CompileReport compile{};
+    Provenance provenance{};
+    Evidence evidence{};
+    // Why an imported row's evidence is implausible. Such a row answers nothing until it is raced here. Empty: it is believed.
+    std::string doubt{};
+    // What the search was narrowed to: "family=gemm/simt stages=3". Such a row answers those who ask for the same; it is no
+    // winner of the problem, for it was not compared with the rest. Empty: every family and config was open.
+    std::string restricted_to{};
+    bool shipped = false;  // from the read-only layer
+};
+
+// A row of the trial table: what happened to one candidate for one problem on one device.
+struct StoredTrial {
+    Trial trial{};
+    std::string template_identity{};
+    std::string nvrtc{};
+    std::string method{};  // as Provenance's; empty: older than the column
+    std::string date{};    // when it was recorded, as trials() gives it; record() sets it
+};
+
+}  // namespace autotune

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/catalogue/catalogue.h"
+#include "tools/cli/output/text/bench_format.h"
+#include "tools/cli/plot/svg.h"
+
+namespace autotune::cli {
+
+// One problem: its rows as a ladder of bars, from naive to winner and rivals. A file's text.
+std::string ladder_svg(const Benched& benched, const Device& device, const Op& op);
+
+// Many problems of one op: rates under the roofline, rates of every problem beside the rivals', and, where there are rivals,
+// paired ratios, each `width` wide. REQUIRES: not empty.
+std::vector<plot::Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op, double width);
+// The same as one file's text.
+std::string problems_svg(const std::vector<Benched>& benched, const Device& device, const Op& op);
+
+}  // namespace autotune::cli

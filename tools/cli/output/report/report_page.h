@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/catalogue/catalogue.h"
+#include "tools/cli/output/text/evidence_text.h"
+
+namespace autotune::cli {
+
+// One problem as the report shows it.
+struct ReportedProblem {
+    Problem problem;
+    db::Winner winner;  // with its finalists
+    std::vector<db::StoredTrial> trials{};
+    Freshness freshness{};
+    bool compared = false;  // with the GPU at hand
+    Device device{};        // of the winner, with clock and bandwidth for the roofline
+};
+
+struct Report {
+    std::string database{};
+    std::string version{}, date{};
+    std::uint64_t winners = 0;  // that match, of which `problems` are shown
+    std::vector<ReportedProblem> problems{};
+};
+
+// One page that fetches nothing and runs nothing: styles and drawings are inside.
+std::string report_html(const Report& report, const Catalogue& catalogue);
+
+}  // namespace autotune::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/library_choice.h"
+#include "tools/cli/output/data/json_format.h"
+#include "tools/cli/services.h"
+
+namespace autotune::cli {
+
+// The result of `autotune bench` for one problem.
+struct Benched {
+    Problem problem;
+    tuner::BenchResult result;
+    std::optional<UntunedChoice> untuned{};  // of its row, where it was asked for
+};
+
+// How much slower the untuned choice was than the winner in the same rounds, 0.04 for 4 %; nullopt if one of them did not race.
+std::optional<double> measured_regret(const Benched& benched);
+
+// A stored winner and the rivals of its final rounds, which came after load. `winner` has its evidence.
+Benched benched_of(const Problem& problem, const db::Winner& winner);
+
+// "ok", another status, or "not_measured" for a row that nothing is wrong with and that has no time.
+std::string bench_status_text(const tuner::BenchRow& row);
+// "rounds", "survey" or, without a time, "".
+std::string measured_in(const tuner::BenchRow& row);
+
+// By how many percent each row is faster than the fastest one before it; negative: slower. nullopt without a time; 0 for the
+// first.
+std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchRow>& rows);
+
+// `full`: with sample values and intervals too, however wide.
+std::string bench_table(const Benched& benched, const Op& op, bool full);
+// Everything, with "rows".
+Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op);
+// The rows, each with its problem, for comma-separated values.
+std::vector<Json> bench_csv_rows(const Benched& benched, const Op& op);
+
+}  // namespace autotune::cli

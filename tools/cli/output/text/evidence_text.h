@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/catalogue/catalogue.h"
+#include "tools/cli/input/arguments.h"
+#include "tools/cli/output/text/drops.h"
+
+namespace autotune::cli {
+
+// The rival that took the least time in the final rounds; nullptr: none was timed.
+const db::Finalist* fastest_rival(const db::Evidence& evidence);
+// How a winner stands against the rivals that were timed in the same rounds.
+enum class Standing { not_raced, faster, tie, slower };
+Standing standing_of(const db::Evidence& evidence);
+std::string_view standing_word(Standing standing);
+
+// Evidence in words, a sentence or two each. Shared by explain and report.
+std::string result_text(const db::Winner& winner);     // who is fastest, and by how much: the first thing to say
+std::string rival_text(const db::Evidence& evidence);  // the fastest rival beside the winner; empty: none raced
+std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // with how much, and its interval
+std::string_view origin_text(const db::Winner& winner);   // "shipped", "tuned" or "imported, in doubt"
+std::string decided_text(const db::Evidence& evidence);   // against whom, and how sure that is
+std::string rivals_text(const db::Evidence& evidence);    // against vendors; empty: none raced
+std::string verified_text(const db::Evidence& evidence);  // its error; empty: not known
+std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: not known
+std::string phases_text(const db::Evidence& evidence);    // how long what took
+std::string measured_text(const db::Winner& winner);      // on what, when and by what
+
+// Whether a winner still answers, and what would make it fresh.
+struct Freshness {
+    bool usable = true;     // its family and template are those of this version
+    bool stale = false;     // usable, but measured under other circumstances
+    std::string because{};  // why it is not fresh; empty: nothing speaks against it
+    // Whole commands, any of which makes it fresh.
+    std::vector<std::string> remedies{};
+};
+// `today` nullopt: no GPU to compare with. `arguments`: of the line in hand, whose --db and the like remedies repeat.
+Freshness freshness_of(const Catalogue& catalogue, const db::Winner& winner, const Problem& problem,
+                       const std::optional<db::Provenance>& today, const Arguments& arguments);
+// A sentence; remedies are to follow it, each on a line that can be copied.
+std::string freshness_text(const Freshness& freshness, bool compared);
+
+}  // namespace autotune::cli

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/core/error.h"
+#include "tuner/compile/occupancy.h"
+#include "tuner/session/engine/engine.h"
+#include "tuner/session/tune.h"
+#include "tuner/session/tune/candidates.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kUsualCompile_s = 0.8;  // of one candidate on one core, until one of these has been compiled
+
+// The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the
+// first.
+std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t point = 0; point < candidates.size(); ++point) {
+        order.emplace_back(candidates.predict_us(point).value_or(std::numeric_limits<double>::max()), point);
+    }
+    std::stable_sort(order.begin(), order.end());
+    std::vector<std::size_t> best;
+    std::set<std::pair<const Family*, std::string>> instances;
+    for (const auto& [predicted_us, point] : order) {
+        if (best.size() == count) break;
+        const Candidates::Part& part = candidates.part_of(point);
+        const bool is_new =
+            instances.emplace(part.family, part.space.compile_part(candidates.at(point).config).to_string()).second;
+        if (is_new) best.push_back(point);
+    }
+    return best;
+}
+
+void fill(CompiledRow& row, const CompileOutcome& outcome, const LaunchPlan& plan, const Device& device) {
+    row.report = outcome.report;
+    if (!outcome.failure.empty()) {
+        row.status = TrialStatus::compile_failed;
+        row.detail = outcome.failure;
+        return;
+    }
+    if (!outcome.rejected.empty()) {
+        row.status = TrialStatus::rejected;
+        row.detail = outcome.rejected;
+    }
+    if (plan.steps.empty()) return;
+    row.smem_bytes = static_cast<int>(plan.steps.front().dynamic_smem_bytes) + outcome.report.static_smem_bytes;
+    row.occupancy = occupancy(plan.steps.front(), outcome.report, device);
+}
+
+}  // namespace
+
+std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOptions& options, TuneServices& services) {
+    const Candidates candidates(services.catalogue, problem, services.device, options.choice);
+    Engine engine(services);
+    std::vector<CompiledRow> rows;
+    std::size_t missing = 0;
+    Progress progress;
+    const auto begun = Clock::now();
+    const auto tell = [&] {
+        progress.waiting = static_cast<int>(missing);
+        progress.elapsed_s = seconds_since(begun);
+        const double each_s = progress.compiled > 0 ? progress.elapsed_s / progress.compiled
+                                                    : kUsualCompile_s / std::max(services.workers.compile_workers, 1);
+        progress.eta_s = each_s * static_cast<double>(missing);
+        if (services.observer != nullptr) services.observer->on_progress(progress);
+    };
+    try {
+        const jit::Target target = engine.target();
+        const std::vector<std::size_t> points = ranked(candidates, static_cast<std::size_t>(std::max(options.count, 1)));
+        rows.resize(points.size());
+        missing = points.size();
+        progress.total = static_cast<int>(missing);
+        tell();
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            const Candidates::Part& part = candidates.part_of(points[i]);
+            rows[i].candidate = candidates.at(points[i]);
+            rows[i].predicted_us = candidates.predict_us(points[i]);
+            const LaunchPlan plan = candidates.plan(points[i]);
+            const jit::Rendered rendered =
+                jit::render(services.catalogue, *part.family, problem, part.space, rows[i].candidate.config, target);
+            engine.pool().submit({rendered, 1, 0, options.keep_folder},
+                                 [&rows, &missing, &services, &progress, &tell, i, plan](const CompileOutcome& outcome) {
+                                     fill(rows[i], outcome, plan, services.device);
+                                     --missing;
+                                     ++progress.compiled;
+                                     progress.failed += rows[i].status == TrialStatus::compile_failed ? 1 : 0;
+                                     tell();
+                                 });
+        }
+        engine.wait_for([&] { return missing == 0; });
+    } catch (const Interrupted&) {
+        throw Error(ErrorCode::interrupted, "stopped; what was compiled is in the cubin cache");
+    }
+    return rows;
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/statistics/trial.h"
+#include "src/jit/cubin_cache.h"
+#include "src/records/measuring_method.h"
+#include "tuner/fixture/predecessor.h"
+#include "tuner/fixture/reference.h"
+#include "tuner/measure/racing.h"
+#include "tuner/session/engine/engine.h"
+
+namespace autotune::tuner {
+
+using Instance = std::shared_ptr<const jit::Compiled>;
+
+// The GPU worker as a run sees it: respawned after a crash or a hang, and proved healthy with a known kernel before anything
+// else is tried on it. Throws Error{gpu_unhealthy} when the known kernel fails, or when too many candidates in a row killed the
+// worker.
+class GpuWorkerHost {
+  public:
+    explicit GpuWorkerHost(Engine& engine) : engine_(engine) {}
+    void set_harness(Instance harness) { harness_ = std::move(harness); }
+    // A live worker that passed the canary. Returns its generation.
+    int ensure_healthy();
+    // The outcome of a request; a death is counted against the streak of different candidates.
+    GpuWorkerReply ask(const Message& request, const StageLimits& limits);
+    void note_success() { deaths_in_a_row_ = 0; }
+    Engine& engine() { return engine_; }
+
+  private:
+    Engine& engine_;
+    Instance harness_;
+    int healthy_generation_ = 0;
+    int deaths_in_a_row_ = 0;
+};
+
+// What became of something that was opened or timed.
+struct RunOutcome {
+    TrialStatus status = TrialStatus::ok;
+    std::string detail;
+    std::optional<double> max_error;           // Verification's
+    std::optional<double> accumulation_error;  // the same
+    std::vector<double> sample_values;
+    std::vector<double> samples_us;
+    std::vector<std::vector<double>> steps_us;  // samples of the steps that were taken
+    double opening_s = 0;                       // the worker's time until the steps
+    bool verified = false;
+    bool by_circumstance = false;  // Trial's
+    bool ok() const { return status == TrialStatus::ok; }
+    // The worker died of it: worth a second look in a fresh one.
+    bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }
+};
+
+// What `run` gave; if the worker died of it, what it gives in a fresh worker: once may be somebody else's doing.
+template <class Run>
+RunOutcome with_second_look(const Run& run) {
+    const RunOutcome outcome = run();
+    return outcome.died() ? run() : outcome;
+}
+
+// One problem on the GPU worker: operands, right answers, opened candidates. Set up again by itself after the worker was
+// replaced; what was opened before is then gone (lost()).
+class GpuWorkerSession {
+  public:
+    struct Options {
+        int fixture = 0;  // sessions that live at the same time have different numbers
+        bool timing = true;
+        MeasuringMethod method{};
+        std::uint64_t seed = 1;
+        double floor_us = 0;   // no kernel can be faster: sets the limits
+        double patience = 50;  // times the floor: a candidate slower than this is of no use
+        bool affordable_reference = true;
+        bool may_overlap = true;  // false: candidates are launched without programmatic dependent launch
+    };
+    GpuWorkerSession(GpuWorkerHost& host, const Problem& problem, Instance reference, const Options& options);
+    ~GpuWorkerSession();
+    GpuWorkerSession(const GpuWorkerSession&) = delete;
+    GpuWorkerSession& operator=(const GpuWorkerSession&) = delete;
+
+    // `steps`: measured in the same request, for each is a wait of its own otherwise.
+    RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
+                    const std::vector<Step>& steps = {});
+    RunOutcome open_rival(int slot, const std::string& name, bool verify);
+    // Whether hundreds of runs of what is open give the same bits.
+    RunOutcome check_repeatability(int slot);
+    // Stream times of single launches.
+    RunOutcome sample(int slot, const Measurement& measurement);
+    // Runs it back to back for `seconds`.
+    RunOutcome warm(int slot, double seconds);
+
+    struct Round {
+        std::vector<double> times_us;        // by slot
+        std::vector<Conditions> conditions;  // the same
+        int failed_slot = -1;                // whose turn it was when the worker died; -1: nobody's
+        std::string detail;
+        bool ok = false;
+    };
+    struct Turn {
+        double time_us = 3'000;  // of the GPU
+        Predecessor after = Predecessor::filler;
+    };
+    // One turn of each slot, in order.
+    Round round(const std::vector<int>& slots, const Turn& turn);
+    // A stretch without a pause, after fillers.
+    struct Block {
+        std::int64_t launches = 0;
+        double launch_us = 0;  // stream time
+        std::optional<double> joules_per_launch;
+        Conditions conditions;
+    };
+    // nullopt if the worker died of it or could not run it.
+    std::optional<Block> block(int slot, double seconds);
+    // The same of fillers alone.
+    std::optional<Block> filler_block(double seconds) { return block(-1, seconds); }
+    // Makes the worker and the problem's state on it, if they are not there. Throws Error if the device cannot hold the problem.
+    void ensure();
+    // Whether everything opened before is gone because the worker was replaced.
+    bool lost() const;
+    // With how much of the right answer candidates are compared.
+    Reference known() const { return known_; }
+
+  private:
+    RunOutcome outcome_of(const GpuWorkerReply& reply);
+    StageLimits limits() const;
+
+    GpuWorkerHost& host_;
+    Problem problem_;
+    Instance reference_;
+    Options options_;
+    int generation_ = 0;
+    Reference known_ = Reference::none;
+};
+
+}  // namespace autotune::tuner

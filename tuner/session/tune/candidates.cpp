@@ -1,0 +1,289 @@
+#include "tuner/session/tune/candidates.h"
+
+#include <algorithm>
+#include <future>
+#include <limits>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "src/core/error.h"
+#include "src/core/system/processors.h"
+#include "src/core/text.h"
+#include "src/dispatch/rules/refusals.h"
+#include "tuner/search/search_domain.h"
+
+namespace autotune::tuner {
+namespace {
+
+// Times the best: what a cost model puts beyond it is not tried first; models err by less than 7. One run of attention/naive on
+// 4x16x4096x128 takes 332 ms of an H200, 700 times the best, and was two thirds of a short search.
+constexpr double kMaxPredictedRatio = 30;
+
+std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
+    const std::vector<const Family*> all = catalogue.families_of(problem.op);
+    if (choice.families.empty()) return all;
+    std::vector<const Family*> chosen;
+    for (const std::string& name : choice.families) {
+        const auto found = std::find_if(all.begin(), all.end(), [&](const Family* family) { return family->name() == name; });
+        if (found == all.end()) {
+            std::vector<std::string> known;
+            for (const Family* family : all) known.emplace_back(family->name());
+            throw Error(ErrorCode::usage, "op " + problem.op + " has no family '" + name + "'; it has: " + join(known));
+        }
+        chosen.push_back(*found);
+    }
+    return chosen;
+}
+
+std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
+    if (choice.named.empty()) return space.sample(choice.pins, Candidates::kMostPointsPerFamily);
+    std::vector<Config> points;
+    for (const NamedConfig& named : space.named) {
+        if (named.name != choice.named) continue;
+        Config config = named.config;
+        for (const auto& [name, value] : choice.pins.values())
+            if (config.find(name)) config.set(name, value);
+        config = space.canonical(config);
+        if (space.contains(config)) points.push_back(config);
+    }
+    return points;
+}
+
+// An op may have problems of no elements, which the library answers without a kernel.
+void refuse_nothing(const Catalogue& catalogue, const Problem& problem) {
+    if (catalogue.op_of(problem).bytes(problem) > 0) return;
+    throw Error(ErrorCode::usage,
+                "the problem " + problem.key() + " has no elements: there is nothing to run; give a larger shape");
+}
+
+void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choice& choice) {
+    for (const auto& [name, value] : choice.pins.values()) {
+        std::vector<std::string> known;
+        bool is_known = false;
+        for (const Candidates::Part& part : parts) {
+            for (const Parameter& parameter : part.space.parameters) known.push_back(parameter.name);
+            is_known = is_known || part.space.find(name) != nullptr;
+        }
+        std::sort(known.begin(), known.end());
+        known.erase(std::unique(known.begin(), known.end()), known.end());
+        if (!is_known) throw Error(ErrorCode::usage, "no family has a parameter '" + name + "'; known: " + join(known));
+    }
+}
+
+void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choice& choice) {
+    if (choice.named.empty()) return;
+    std::vector<std::string> known;
+    for (const Candidates::Part& part : parts) {
+        for (const NamedConfig& named : part.space.named) known.push_back(named.name);
+    }
+    if (std::find(known.begin(), known.end(), choice.named) != known.end()) return;
+    throw Error(ErrorCode::usage, "no config is named '" + choice.named + "'; known: " + join(known));
+}
+
+}  // namespace
+
+Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
+    : problem_(problem), device_(device) {
+    refuse_nothing(catalogue, problem);
+    Refusals refusals;
+    for (const Family* family : chosen_families(catalogue, problem, choice)) {
+        if (const auto reason = why_unable(*family, problem, device)) {
+            refusals.add(family->name(), *reason);
+            continue;
+        }
+        Part part{family, family->space(problem, device),       {},
+                  0,      catalogue.template_identity(*family), family->predictor(problem, device)};
+        part.points = points_of(part.space, choice);
+        part.first = size_;
+        if (part.points.empty()) refusals.add(family->name(), "no legal config");
+        size_ += part.points.size();
+        parts_.push_back(std::move(part));
+    }
+    refuse_unknown_pins(parts_, choice);
+    refuse_unknown_name(parts_, choice);
+    if (size_ == 0) throw Error(ErrorCode::no_valid_config, refusals.sentence(problem, device));
+}
+
+// In shares: of 300,000 points it takes a few tenths of a second.
+void Candidates::predict_all() {
+    std::vector<std::optional<double>> predicted(size_);
+    constexpr std::size_t kLeastShare = 10'000;
+    const auto threads = static_cast<std::size_t>(std::min(usable_processors(), 8));
+    const std::size_t share = std::max(kLeastShare, size_ / threads + 1);
+    // By this thread, where it is little or where the system refuses another one.
+    const auto begin = [&](const auto& work) {
+        try {
+            if (size_ > kLeastShare) return std::async(std::launch::async, work);
+        } catch (const std::system_error&) {
+        }
+        return std::async(std::launch::deferred, work);
+    };
+    std::vector<std::future<void>> done;
+    for (const Part& part : parts_) {
+        for (std::size_t from = 0; from < part.points.size(); from += share) {
+            const std::size_t to = std::min(from + share, part.points.size());
+            done.push_back(begin([&predicted, &part, from, to] {
+                for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predictor(part.points[i]);
+            }));
+        }
+    }
+    for (std::future<void>& one : done) one.get();
+    predicted_us_ = std::move(predicted);
+}
+
+const Candidates::Part& Candidates::part_of(std::size_t point) const {
+    const auto after = std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) {
+        return point >= part.first && point < part.first + part.points.size();
+    });
+    check(after != parts_.end(), "a point outside the candidates");
+    return *after;
+}
+
+const Candidates::Part* Candidates::part(const std::string& family) const {
+    for (const Part& part : parts_) {
+        if (part.family->name() == family) return &part;
+    }
+    return nullptr;
+}
+
+Candidate Candidates::at(std::size_t point) const {
+    const Part& part = part_of(point);
+    return {std::string(part.family->name()), part.points[point - part.first]};
+}
+
+// Points are in ascending order of values, and a config compares by its values in declared order: a binary search finds it.
+std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
+    const Part* in = part(candidate.family);
+    if (in == nullptr) return std::nullopt;
+    const Config config = in->space.canonical(candidate.config);
+    const auto found = std::lower_bound(in->points.begin(), in->points.end(), config);
+    if (found == in->points.end() || *found != config) return std::nullopt;
+    return in->first + static_cast<std::size_t>(found - in->points.begin());
+}
+
+std::optional<double> Candidates::predict_us(std::size_t point) const {
+    if (!predicted_us_.empty()) return predicted_us_.at(point);
+    const Part& part = part_of(point);
+    return part.predictor(part.points[point - part.first]);
+}
+
+std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
+    std::vector<std::pair<double, std::size_t>> named;
+    for (const Part& part : parts_) {
+        for (const NamedConfig& one : part.space.named) {
+            const auto point = find({std::string(part.family->name()), one.config});
+            const auto predicted_us = point ? predict_us(*point) : std::nullopt;
+            if (predicted_us) named.emplace_back(*predicted_us, *point);
+        }
+    }
+    std::sort(named.begin(), named.end());
+    std::vector<std::size_t> chosen;
+    for (const auto& [predicted_us, point] : named)
+        if (chosen.size() < count && predicted_us <= kMaxPredictedRatio * named.front().first) chosen.push_back(point);
+    return chosen;
+}
+
+// The best predicted, one alone of those that are alike: they stand and fall together, and the prediction may be wrong.
+std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
+    constexpr std::size_t kConsidered = 4'000;
+    constexpr std::ptrdiff_t kApart = 3;  // compile parameters
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t point = 0; point < size_; ++point) {
+        if (const auto predicted_us = predict_us(point)) order.emplace_back(*predicted_us, point);
+    }
+    const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kConsidered, order.size()));
+    std::partial_sort(order.begin(), last, order.end());
+    order.erase(last, order.end());
+    const auto alike = [&](std::size_t left, std::size_t right) {
+        const Part& part = part_of(left);
+        if (&part != &part_of(right)) return false;
+        const Config &one = part.points[left - part.first], &other = part.points[right - part.first];
+        return std::count_if(part.space.parameters.begin(), part.space.parameters.end(), [&](const Parameter& parameter) {
+                   return parameter.kind == ParameterKind::compile && one.find(parameter.name) != other.find(parameter.name);
+               }) < kApart;
+    };
+    std::vector<std::size_t> chosen;
+    for (const auto& [predicted_us, point] : order) {
+        if (chosen.size() == count) break;
+        if (std::none_of(chosen.begin(), chosen.end(), [&](std::size_t other) { return alike(point, other); }))
+            chosen.push_back(point);
+    }
+    return chosen;
+}
+
+LaunchPlan Candidates::plan(std::size_t point) const {
+    const Part& part = part_of(point);
+    return part.family->plan(problem_, part.points[point - part.first], device_);
+}
+
+std::vector<std::size_t> Candidates::defaults() const {
+    std::vector<std::pair<std::size_t, std::optional<double>>> all;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const Part& part : parts_) {
+        const auto point = find({std::string(part.family->name()), part.space.default_config});
+        if (!point) continue;
+        all.emplace_back(*point, predict_us(*point));
+        best_us = std::min(best_us, all.back().second.value_or(best_us));
+    }
+    std::vector<std::size_t> chosen;
+    for (const auto& [point, predicted_us] : all)
+        if (!predicted_us || *predicted_us <= kMaxPredictedRatio * best_us) chosen.push_back(point);
+    return chosen;
+}
+
+std::vector<std::size_t> Candidates::all_seeds(std::vector<std::size_t> seeds) const {
+    constexpr std::size_t kPromising = 10, kNamed = 6;  // keep compilers busy until a strategy has listed the space
+    for (const std::vector<std::size_t>& more : {defaults(), most_promising(kPromising), best_named(kNamed)})
+        seeds.insert(seeds.end(), more.begin(), more.end());
+    std::vector<std::size_t> unique;
+    for (const std::size_t seed : seeds) {
+        if (std::find(unique.begin(), unique.end(), seed) == unique.end()) unique.push_back(seed);
+    }
+    return unique;
+}
+
+Domain Candidates::domain(std::vector<std::size_t> seeds) const {
+    std::vector<DomainPart> shares;
+    for (const Part& part : parts_) shares.push_back({part.space.parameters, part.points});
+    Domain domain = make_domain(shares);
+    domain.prior = [this](std::size_t point) { return predict_us(point); };
+    domain.seeds = std::move(seeds);
+    return domain;
+}
+
+bool is_open(const Choice& choice) {
+    return choice.families.empty() && choice.pins.empty() && choice.named.empty();
+}
+
+std::string restriction_of(const Choice& choice, const Catalogue& catalogue, const Problem& problem, const Device& device) {
+    std::vector<std::string> words;
+    const auto is_left_out = [&](const Family* family) {
+        const bool is_named = std::find(choice.families.begin(), choice.families.end(), family->name()) != choice.families.end();
+        return !is_named && !family->refuses(problem, device);
+    };
+    const std::vector<const Family*> all = catalogue.families_of(problem.op);
+    if (!choice.families.empty() && std::any_of(all.begin(), all.end(), is_left_out)) {
+        for (const std::string& family : std::set<std::string>(choice.families.begin(), choice.families.end()))
+            words.push_back("family=" + family);
+    }
+    if (!choice.named.empty()) words.push_back("config=" + choice.named);
+    for (const auto& [name, value] :
+         std::map<std::string, std::int64_t>(choice.pins.values().begin(), choice.pins.values().end()))
+        words.push_back(name + "=" + std::to_string(value));
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+bool allows(const Choice& choice, const Candidate& candidate) {
+    if (!choice.named.empty()) return false;  // which config that is depends on the problem: look again
+    const auto& families = choice.families;
+    if (!families.empty() && std::find(families.begin(), families.end(), candidate.family) == families.end()) return false;
+    for (const auto& [name, value] : choice.pins.values()) {
+        if (candidate.config.find(name) != value) return false;
+    }
+    return true;
+}
+
+}  // namespace autotune::tuner

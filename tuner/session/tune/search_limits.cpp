@@ -1,0 +1,37 @@
+#include "tuner/session/tune/search_limits.h"
+
+#include <algorithm>
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
+constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
+constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
+constexpr double kLeastFinals_s = 0.5;
+constexpr double kSustainedShare = 0.3, kMostSustained_s = 6;
+constexpr double kLeastSustained_s = (2 * kJudgingTurns + kSettlingBlocks) * kLeastBlock_s;
+
+}  // namespace
+
+std::optional<std::string> why_search_ends(const Budget& budget, const SearchState& state) {
+    if (budget.trials > 0 && state.tried >= budget.trials) return "budget";
+    const bool few_yet = !state.best_us || state.tried < kFewTried;
+    const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
+    const bool one_was_tried = state.tried > 0;  // no machine is so slow that a tune ends without a verdict on anything
+    if (one_was_tried && state.elapsed_s > (few_yet ? kOverrun * budget.seconds : search_s)) return "budget";
+    if (state.since_better >= budget.patience) return "no better one in " + std::to_string(budget.patience) + " trials";
+    if (state.best_us && *state.best_us <= budget.target_us) return "target reached";
+    return std::nullopt;
+}
+
+double sustained_seconds(const Budget& budget) {
+    return std::clamp(kSustainedShare * budget.seconds, kLeastSustained_s, kMostSustained_s);
+}
+
+double finals_seconds(const Budget& budget, double search_s, double elapsed_s) {
+    const double share_s = std::clamp(search_s, kLeastFinals_s, kMostFinals_s);
+    return std::max(kLeastFinals_s, std::min(share_s, budget.seconds - elapsed_s));
+}
+
+}  // namespace autotune::tuner

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "src/core/error.h"
+#include "src/core/statistics/statistics.h"
+#include "tuner/session/race/dates.h"
+#include "tuner/session/race/neighbours.h"
+#include "tuner/session/tune/search_limits.h"
+#include "tuner/session/tune/tune_run.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
+// Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
+constexpr double kMostWarm_s = 1;
+constexpr double kLeastWarm_s = 0.1;
+constexpr double kSettle_s = 0.2;  // load before the second rung, so that who is measured first has no advantage
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+}
+Clock::time_point after(Clock::time_point from, double seconds) {
+    return from + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
+}
+
+}  // namespace
+
+TuneResult TuneRun::finish() {
+    if (urgency_ > 1) started_at_ = Clock::now();  // its phases begin when the problem before it is done
+    urgency_ = 1;
+    feed_->raise_priority();
+    try {
+        take_gpu();
+        if (std::optional<TuneResult> known = stored_meanwhile()) return with_phases(std::move(*known));
+        prepare_gpu();
+        search();
+        TuneResult result = decide();
+        progress(Phase::done);
+        return with_phases(std::move(result));
+    } catch (const Interrupted&) {
+        return with_phases(interrupted_result());
+    }
+}
+
+TuneResult TuneRun::with_phases(TuneResult result) {
+    phases_.total_s = seconds_since(started_at_);
+    result.phases = phases_;
+    return result;
+}
+
+void TuneRun::take_gpu() {
+    const PhaseTimer timer(phases_.start_s);
+    shared_.engine.acquire_gpu();
+    begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
+}
+
+// Another tuner may have stored the winner since this run looked for one, for as long as it had the GPU or in the moment before.
+std::optional<TuneResult> TuneRun::stored_meanwhile() {
+    if (options_.retune || !options_.choice.named.empty()) return std::nullopt;
+    std::optional<TuneResult> known = recall(problem_, services(), options_.choice);
+    if (!known || known->stale) return std::nullopt;
+    return known;
+}
+
+void TuneRun::prepare_gpu() {
+    {
+        const PhaseTimer timer(phases_.start_s);
+        if (!shared_.journal) shared_.journal.emplace(shared_.engine.state_folder(), services().device_uuid);
+        for (db::StoredTrial& stored : recorder_->recover(*shared_.journal)) {
+            if (const auto point = candidates_.find(stored.trial.candidate)) earlier_.add(*point, std::move(stored));
+        }
+        shared_.engine.gpu_worker().start();
+        shared_.engine.wait_for([&] { return feed_->has_judges(); });
+        shared_.host.set_harness(feed_->harness());
+        shared_.host.ensure_healthy();
+    }
+    const PhaseTimer timer(phases_.setup_s);
+    GpuWorkerSession::Options options = session_options(problem_, services(), options_.budget.seconds);
+    options.method = options_.method;
+    options.seed = options_.seed;
+    session_.emplace(shared_.host, problem_, feed_->reference(), options);
+    session_->ensure();
+    judged_by_ = session_->known();
+    if (judged_by_ == Reference::none && services().observer != nullptr) {
+        services().observer->on_warning("the reference answer of " + problem_.shape() +
+                                        " is too costly on this device: candidates are verified on smaller problems alone");
+    }
+}
+
+TuneResult TuneRun::decide() {
+    recorder_->flush(true);
+    if (!book_.best_us()) throw_all_failed();
+    progress(Phase::final_rounds);
+    shared_.engine.pool().pause();
+    allow_finals();
+    second_rung();
+    std::set<Candidate> out;  // who failed the last proof
+    while (true) {
+        shared_.engine.pool().pause();
+        std::vector<Contestant> all = contestants(out);
+        if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
+        FinalRace race(*session_, std::move(all), race_options());
+        const bool decided = race.run();
+        phases_.warm_s += race.seconds_before_rounds();
+        phases_.rounds_s += race.seconds_of_rounds();
+        if (!decided) {
+            shared_.engine.pool().resume();
+            throw_all_failed();
+        }
+        const Verdict verdict = race.verdict(sustained_seconds(options_.budget));
+        shared_.engine.pool().resume();
+        race.time_after_others(race.winner_and_rivals(verdict.winner));
+        const Candidate winner = *race.contestants()[verdict.winner].candidate;
+        const RunOutcome proof = with_second_look([&] { return last_proof(winner); });
+        if (proof.ok()) return settled(race, verdict);
+        out.insert(winner);
+        charge(*candidates_.find(winner), proof);
+    }
+}
+
+TuneResult TuneRun::settled(const FinalRace& race, const Verdict& verdict) {
+    TuneResult result;
+    result.winner = winner_from(race, verdict);
+    result.tuned = true;
+    result.not_stored = store(result.winner);
+    log_to(services().workers.log, LogLevel::info, "tune", [&] {
+        return "winner " + result.winner.candidate.to_string() + ", " + std::to_string(result.winner.timing.median_us) + " us, " +
+               result.winner.evidence.decided_by + "; search ended by: " + stopped_by_;
+    });
+    return result;
+}
+
+FinalRace::Options TuneRun::race_options() const {
+    FinalRace::Options options;
+    options.rounds.seed = options_.seed;
+    options.rounds.tie_gap = options_.tie_gap;
+    options.warm_seconds =
+        std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s, kLeastWarm_s, kMostWarm_s);
+    options.deadline = finals_until_;
+    return options;
+}
+
+void TuneRun::allow_finals() {
+    finals_from_ = Clock::now();
+    finals_until_ = after(finals_from_, finals_seconds(options_.budget, phases_.search_s, elapsed_s()));
+}
+
+// The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
+void TuneRun::second_rung() {
+    const PhaseTimer timer(phases_.second_rung_s);
+    const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
+    if (can_load()) session_->warm(kSearchSlot, kSettle_s);
+    for (const std::size_t point : book_.rungs().rung2()) {
+        if (Clock::now() > until || !instances_.contains(point)) break;
+        const RunOutcome timed = with_second_look([&] {
+            return session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false,
+                                  {{.measurement = book_.rungs().rung2_measurement()}});
+        });
+        if (timed.ok()) {
+            book_.rungs().report(point, timed.steps_us.front());
+        } else {
+            book_.rungs().fail(point);
+        }
+    }
+}
+
+std::vector<std::size_t> TuneRun::finalist_points() const {
+    std::vector<std::size_t> points = book_.rungs().finalists();
+    const auto add = [&](const Candidate& candidate) {
+        const auto point = candidates_.find(candidate);
+        if (!point || !instances_.contains(*point) || !book_.is_right(*point)) return;
+        if (std::find(points.begin(), points.end(), *point) == points.end()) points.push_back(*point);
+    };
+    if (earlier_.previous()) add(earlier_.previous()->candidate);
+    const std::size_t best_point = book_.best_point();
+    const Candidates::Part& best = candidates_.part_of(best_point);
+    add({std::string(best.family->name()), best.space.default_config});
+    std::erase_if(points, [&](std::size_t point) { return !instances_.contains(point); });
+    if (points.empty() && instances_.contains(best_point)) points.push_back(best_point);
+    return points;
+}
+
+Contestant TuneRun::contestant_of(std::size_t point) const {
+    const Candidate candidate = candidates_.at(point);
+    Contestant contestant;
+    contestant.info.name = candidate.to_string();
+    contestant.info.resources = resources_of(candidates_.plan(point), instances_.at(point)->report);
+    contestant.info.is_previous_winner = earlier_.previous() && candidates_.find(earlier_.previous()->candidate) == point;
+    contestant.info.is_default = candidates_.part_of(point).space.default_config == candidate.config;
+    contestant.candidate = candidate;
+    contestant.instance = instances_.at(point);
+    contestant.verified = true;
+    return contestant;
+}
+
+std::vector<Contestant> TuneRun::contestants(const std::set<Candidate>& out) const {
+    std::vector<Contestant> all;
+    for (const std::size_t point : finalist_points()) {
+        if (!out.contains(candidates_.at(point))) all.push_back(contestant_of(point));
+    }
+    add_rivals(all, problem_);
+    return all;
+}
+
+// What a winner alone is asked, for it takes its time: the same bits in hundreds of runs, and edge-case problems.
+RunOutcome TuneRun::last_proof(const Candidate& candidate) {
+    const PhaseTimer timer(phases_.neighbours_s);
+    constexpr int kSlot = 0;
+    RunOutcome outcome = session_->open(kSlot, candidate, instances_.at(*candidates_.find(candidate)), false);
+    if (outcome.ok()) outcome = session_->check_repeatability(kSlot);
+    if (outcome.ok()) outcome = verify_on_neighbours(shared_, problem_, candidate);
+    return outcome;
+}
+
+db::Winner TuneRun::blank_winner(std::size_t point) const {
+    const Trial& trial = book_.at(point);
+    db::Winner winner;
+    winner.op = problem_.op;
+    winner.class_key = problem_.class_key();
+    winner.extents = problem_.extents;
+    winner.device = services().device.identity;
+    winner.template_identity = candidates_.part_of(point).template_identity;
+    winner.candidate = trial.candidate;
+    if (trial.timing) winner.timing = *trial.timing;
+    winner.compile = trial.compile;
+    winner.provenance = services().provenance;
+    winner.provenance.nvrtc = feed_->nvrtc();
+    winner.provenance.method = options_.method.text();
+    winner.provenance.date = now_utc_iso8601();
+    winner.evidence.max_error = trial.max_error;
+    winner.evidence.accumulation_error = trial.accumulation_error;
+    winner.evidence.tried = book_.tried();
+    winner.evidence.failed = book_.failed();
+    winner.evidence.space_legal = candidates_.size();
+    winner.evidence.seconds = elapsed_s();
+    winner.evidence.compile_seconds = feed_->busy_seconds();
+    winner.evidence.verify_seconds = phases_.verify_s;
+    winner.evidence.measure_seconds = phases_.measure_s;
+    winner.evidence.stopped_by = stopped_by_;
+    winner.evidence.seed = options_.seed;
+    winner.evidence.failures = book_.failures();
+    winner.restricted_to = restriction();
+    return winner;
+}
+
+db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {
+    const std::size_t point = *candidates_.find(*race.contestants()[verdict.winner].candidate);
+    db::Winner winner = blank_winner(point);
+    winner.timing = verdict.rows.front().timing;  // of the final rounds alone: the search's minimum flatters
+    note_verdict(winner.evidence, race, verdict);
+    std::string& decided_by = winner.evidence.decided_by;
+    if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
+    if (judged_by_ == Reference::sampled) decided_by += "; verified on sampled rows and columns and as a product";
+    return winner;
+}
+
+// What the winner's search was narrowed to. Nothing if the problem's winner so far was tried too: then it was raced, and whatever
+// came out is the problem's winner.
+std::string TuneRun::restriction() const {
+    const std::optional<db::Winner>& previous = earlier_.previous();
+    const auto point = previous && previous->restricted_to.empty() ? candidates_.find(previous->candidate) : std::nullopt;
+    if (point && book_.trials().contains(*point)) return "";
+    return restriction_of(options_.choice, services().catalogue, problem_, services().device);
+}
+
+std::string TuneRun::store(const db::Winner& winner) {
+    if (services().store == nullptr) return "";
+    try {
+        services().store->put(winner);
+        recorder_->flush(true);
+    } catch (const db::DatabaseError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+// What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.
+TuneResult TuneRun::interrupted_result() {
+    feed_->stop();
+    recorder_->flush(true);
+    if (!book_.best_us()) throw Error(ErrorCode::interrupted, "stopped before anything was verified; what was tried is kept");
+    stopped_by_ = "interrupted";
+    TuneResult result;
+    result.winner = blank_winner(book_.best_point());
+    result.winner.evidence.decided_by = "interrupted before the final rounds";
+    result.tuned = true;
+    result.interrupted = true;
+    return result;
+}
+
+void TuneRun::throw_all_failed() const {
+    std::map<std::string, int> counts;
+    std::string example;
+    for (const auto& [point, trial] : book_.trials()) {
+        if (trial.status == TrialStatus::ok) continue;
+        ++counts[std::string(to_string(trial.status))];
+        if (example.empty()) example = trial.candidate.to_string() + ": " + trial.detail;
+    }
+    for (const auto& [point, stored] : earlier_.trials()) {
+        if (stored.trial.status == TrialStatus::ok || book_.trials().contains(point)) continue;
+        ++counts[std::string(to_string(stored.trial.status)) + " (earlier run)"];
+        if (example.empty()) example = stored.trial.candidate.to_string() + ": " + stored.trial.detail;
+    }
+    std::string text;
+    for (const auto& [status, count] : counts) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + status;
+    throw Error(ErrorCode::no_valid_config, "no config of " + problem_.key() +
+                                                " works: " + (text.empty() ? "none was tried" : text) +
+                                                (example.empty() ? "" : "; for example " + example));
+}
+
+}  // namespace autotune::tuner

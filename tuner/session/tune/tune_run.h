@@ -1,0 +1,118 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tuner/search/strategy_thread.h"
+#include "tuner/session/engine/run_shared.h"
+#include "tuner/session/race/final_race.h"
+#include "tuner/session/tune/candidates.h"
+#include "tuner/session/tune/compile_feed.h"
+#include "tuner/session/tune/earlier_runs.h"
+#include "tuner/session/tune/trial_book.h"
+#include "tuner/session/tune/trial_recorder.h"
+
+namespace autotune::tuner {
+
+// One problem being tuned. start() begins to compile; finish() measures, decides and stores. A sweep starts the next problem
+// while this one is on the GPU. Its parts know their part alone: what earlier runs know (EarlierRuns), what is compiling
+// (CompileFeed), what was tried (TrialBook), what is kept (TrialRecorder), when to stop (search_limits.h).
+class TuneRun {
+  public:
+    // `candidates`: of list_candidates().
+    TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options, std::unique_ptr<const Candidates> candidates);
+    ~TuneRun();
+    TuneRun(const TuneRun&) = delete;
+    TuneRun& operator=(const TuneRun&) = delete;
+
+    // Urgency of what it compiles: 1 for the problem in hand, 2 for the next one.
+    void start(int urgency);
+    // Asks the strategy for more when too little is being compiled.
+    void refill();
+    // REQUIRES: started. Throws Error as tune() does.
+    TuneResult finish();
+
+  private:
+    using Ready = CompileFeed::Ready;
+
+    // ---- search (tune_search.cpp) ----
+    bool take_from_store(std::size_t point);
+    void search();
+    bool search_is_over();
+    bool keep_loaded();
+    bool can_load() const;
+    bool draws_power() const;
+    void try_one(const Ready& ready);
+    RunOutcome run_on_gpu(const Ready& ready, const Candidate& candidate);
+    void require_measured(RunOutcome& outcome);
+    void note(std::size_t point, Trial trial);
+    void charge(std::size_t point, const RunOutcome& outcome);
+    void tell(const Trial& trial, std::optional<double> time_us, std::size_t point);
+    void progress(Phase phase);
+
+    // ---- decision (tune_decide.cpp) ----
+    void take_gpu();
+    std::optional<TuneResult> stored_meanwhile();
+    void prepare_gpu();
+    TuneResult with_phases(TuneResult result);
+    TuneResult decide();
+    TuneResult settled(const FinalRace& race, const Verdict& verdict);
+    void allow_finals();
+    FinalRace::Options race_options() const;
+    void second_rung();
+    std::vector<std::size_t> finalist_points() const;
+    std::vector<Contestant> contestants(const std::set<Candidate>& out) const;
+    Contestant contestant_of(std::size_t point) const;
+    RunOutcome last_proof(const Candidate& candidate);
+    db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
+    db::Winner blank_winner(std::size_t point) const;
+    TuneResult interrupted_result();
+    // Why it could not be stored; empty: nothing went wrong.
+    std::string restriction() const;
+    std::string store(const db::Winner& winner);
+    [[noreturn]] void throw_all_failed() const;
+
+    double elapsed_s() const { return seconds_since(begun_); }
+    TuneServices& services() const { return shared_.engine.services(); }
+
+    // ---- what is tuned ----
+    RunShared& shared_;
+    Problem problem_;
+    TuneOptions options_;
+    const Op& op_;
+    std::unique_ptr<const Candidates> listed_;
+    const Candidates& candidates_ = *listed_;
+
+    // ---- its parts ----
+    EarlierRuns earlier_;
+    std::vector<std::size_t> seeds_;
+    std::set<std::size_t> early_;  // seeds that were begun before the strategy gave them
+    std::optional<StrategyThread> strategy_;
+    TrialBook book_;
+    std::optional<TrialRecorder> recorder_;    // from start() on
+    std::optional<CompileFeed> feed_;          // the same
+    std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
+    std::map<std::size_t, Instance> instances_;
+    std::optional<std::size_t> open_;  // on the GPU worker since it was tried
+
+    // ---- where it stands ----
+    bool searching_ = true;  // nothing new is asked for afterwards
+    int urgency_ = 1;
+    std::string stopped_by_ = "space exhausted";
+    Reference judged_by_ = Reference::full;
+    TunePhases phases_;
+    Clock::time_point begun_, started_at_, told_at_;
+    Clock::time_point finals_from_, finals_until_;
+};
+
+constexpr int kSearchSlot = 0;  // on the GPU worker, of what is tried and of the second rung
+
+// What a tune of the problem may try. Any thread may list: a large space takes half a second. Throws as Candidates does.
+std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
+                                                  const TuneServices& services);
+
+}  // namespace autotune::tuner
