@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "db/store/store.h"
 #include "tests/runtime/sample.h"
@@ -19,15 +22,16 @@ class MissesTest : public ::testing::Test {
     test::TempFolder folder_;
     Settings settings_;
     Log log_{settings_};
+    dispatch::StoredCandidates readers_{{}, autotune::test::embedded_catalogue(), {}};
     Device device_ = *reference_device("sm_90a");
     Problem problem_ = autotune::test::embedded_catalogue().problem({"hgemm", "512x512x512", {{"beta", "zero"}}});
 };
 
 TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
-    { Misses(settings_, log_).note(problem_, device_.identity, dispatch::Source::portfolio); }
+    { Misses(settings_, log_, readers_).note(problem_, device_.identity, dispatch::Source::portfolio); }
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
     settings_.record_misses = true;
-    { Misses(settings_, log_).note(problem_, device_.identity, dispatch::Source::portfolio); }
+    { Misses(settings_, log_, readers_).note(problem_, device_.identity, dispatch::Source::portfolio); }
     const auto misses = store().misses();
     ASSERT_EQ(misses.size(), 1U);
     EXPECT_EQ(misses[0].problem_key, problem_.key());
@@ -37,7 +41,7 @@ TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
 // Calls of a plan are counted on after what was counted is written, and belong to nobody else when the plan is gone.
 TEST_F(MissesTest, CountTheCallsOfAPlan) {
     settings_.record_misses = true;
-    Misses misses(settings_, log_);
+    Misses misses(settings_, log_, readers_);
     Misses::Calls calls = misses.note(problem_, device_.identity, dispatch::Source::near);
     ASSERT_NE(calls, nullptr);
     *calls += 9;
@@ -53,11 +57,27 @@ TEST_F(MissesTest, CountTheCallsOfAPlan) {
 
 TEST_F(MissesTest, AreWrittenInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
-    Misses misses(settings_, log_);
+    Misses misses(settings_, log_, readers_);
     for (int i = 0; i < 127; ++i) misses.note(problem_, device_.identity, dispatch::Source::portfolio);
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
     misses.note(problem_, device_.identity, dispatch::Source::portfolio);
     EXPECT_EQ(store().misses().at(0).count, 128);
+}
+
+// Otherwise the write and the look-up would meet in the file, and a look-up that waits longer than kBusyTimeoutMs finds nothing.
+TEST_F(MissesTest, AreWrittenWhileNobodyReads) {
+    std::atomic<bool> is_writing = false;
+    std::thread writer([&] {
+        readers_.between_reads([&] {
+            is_writing = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            is_writing = false;
+        });
+    });
+    while (!is_writing) std::this_thread::yield();
+    EXPECT_TRUE(readers_.winners(problem_, device_).empty());
+    EXPECT_FALSE(is_writing);
+    writer.join();
 }
 
 }  // namespace

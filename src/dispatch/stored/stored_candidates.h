@@ -63,6 +63,14 @@ class StoredCandidates {
     // Why kernels of the portfolios for problems of this op on this architecture are not offered, each reason with how many.
     std::vector<PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device);
 
+    // Runs `write`, which writes the database by a connection of its own, while nobody reads here: a reader waits for it on a
+    // mutex, as long as it takes, rather than for kBusyTimeoutMs on the file. REQUIRES: `write` uses neither dispatch nor `warn`.
+    template <typename Write>
+    void between_reads(Write write) {
+        const std::lock_guard lock(mutex_);
+        write();
+    }
+
     // Forgets what was read where the files have changed since; whether they have. They are looked at and not opened.
     bool refresh();
 

@@ -83,6 +83,7 @@ SharedPlan Handle::plan(const PlanRequest& request) {
 }
 
 void Handle::refresh() {
+    const std::lock_guard lock(refreshing_);  // the second of two callers returns when the plans are old, as the first does
     if (services_.dispatcher.refresh()) cache_.begin_generation();
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "src/runtime/plan/plan.h"
@@ -76,6 +77,7 @@ class Handle {
     PlanBuilder builder_;
     StandIns stand_ins_;
     std::atomic<int> warming_{0};
+    std::mutex refreshing_;  // held while refresh() runs
     int fork_generation_;
     Background background_;  // the last member: its threads use the others
 };

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "src/core/error.h"
-#include "src/dispatch/stored/stored_candidates.h"
 
 namespace autotune::runtime {
 namespace {
@@ -55,7 +54,7 @@ void Misses::flush() {
         }
         if (counted.empty()) return;
         try {
-            write(counted);
+            readers_.between_reads([&] { write(counted); });
         } catch (const Error& error) {
             warning = std::string(error.what()) + "; misses are not recorded";
         }

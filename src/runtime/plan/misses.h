@@ -11,6 +11,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/problem/problem.h"
 #include "src/dispatch/choice.h"
+#include "src/dispatch/stored/stored_candidates.h"
 #include "src/runtime/api/log.h"
 #include "src/runtime/api/settings.h"
 
@@ -19,8 +20,9 @@ namespace autotune::runtime {
 // Counts the problems that no winner answered, for a later sweep to tune, where the settings ask for it. Thread-safe.
 class Misses {
   public:
-    // REQUIRES: settings and log outlive it.
-    Misses(const Settings& settings, Log& log) : settings_(settings), log_(log) {}
+    // REQUIRES: all outlive it. `readers`: they read the database that the misses are written to.
+    Misses(const Settings& settings, Log& log, dispatch::StoredCandidates& readers)
+        : settings_(settings), log_(log), readers_(readers) {}
     ~Misses();
     Misses(const Misses&) = delete;
     Misses& operator=(const Misses&) = delete;
@@ -44,6 +46,7 @@ class Misses {
 
     const Settings& settings_;
     Log& log_;
+    dispatch::StoredCandidates& readers_;
     std::mutex mutex_;
     std::vector<Miss> misses_;         // one a plan
     std::size_t unwritten_plans_ = 0;  // of those

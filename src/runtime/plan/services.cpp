@@ -12,7 +12,7 @@ Services::Services(Settings given)
       reach(gpu::Reach::of(driver)),
       dispatcher({.files = {settings.database, settings.shipped}, .pin = settings.pin}, catalogue,
                  [this](const std::string& subject, const std::string& message) { log.warn_once(subject, message); }),
-      misses(settings, log),
+      misses(settings, log, dispatcher.stored()),
       gate(settings.on_miss == AUTOTUNE_ON_MISS_BACKGROUND),
       instances(settings, catalogue, driver, log, gate),
       workspaces(driver) {}
