@@ -1,11 +1,13 @@
 #include "db/store/former_rows.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "db/store/pairs.h"
+#include "src/records/validate.h"
 
 namespace autotune::db {
 namespace {
@@ -16,21 +18,38 @@ Config renamed(const Config& config, const std::string& family, const FormerTemp
     return present;
 }
 
-// "gemm/mma stages=3", "family=gemm/mma stages=3": the names of parameters among the words.
-std::string renamed(const std::string& words, const std::string& family, const FormerTemplates& former) {
+// "gemm/mma stages=3": a candidate's name or a config, with today's names of its parameters in the same order.
+std::string renamed_name(const std::string& words, const std::string& family, const FormerTemplates& former) {
     std::vector<std::string> present;
     for (const std::string& word : words_from_text(words)) {
         const std::size_t equals = word.find('=');
         const bool is_parameter = equals != std::string::npos && equals > 0;
         present.push_back(is_parameter ? former.present_parameter(family, word.substr(0, equals)) + word.substr(equals) : word);
     }
-    return words_to_text(present);
+    return records::cleaned(words_to_text(present), records::kMaxDetail);
+}
+
+// "family=gemm/mma group=4 stages=3": what a search was narrowed to. Its parameters stand in the order of today's names, because
+// a later search finds the row by the whole text.
+std::string renamed_restriction(const std::string& words, const std::string& family, const FormerTemplates& former) {
+    std::vector<std::string> present;
+    std::map<std::string, std::string> pins;
+    for (const std::string& word : words_from_text(words)) {
+        const std::size_t equals = word.find('=');
+        const std::string name = word.substr(0, equals);
+        if (equals == std::string::npos || name == "family" || name == "config")
+            present.push_back(word);
+        else
+            pins[former.present_parameter(family, name)] = word.substr(equals);
+    }
+    for (const auto& [name, value] : pins) present.push_back(name + value);
+    return records::cleaned(words_to_text(present));
 }
 
 void rename(Finalist& finalist, const FormerTemplates& former) {
     if (!finalist.candidate) return;
     finalist.candidate->config = renamed(finalist.candidate->config, finalist.candidate->family, former);
-    finalist.name = renamed(finalist.name, finalist.candidate->family, former);
+    finalist.name = renamed_name(finalist.name, finalist.candidate->family, former);
 }
 
 std::optional<std::string> present_identity(const FormerTemplates& former, const std::string& family,
@@ -76,11 +95,11 @@ std::vector<TextRow> texts_of(Query& query) {
     return rows;
 }
 
-// The row with today's names; nullopt if it has them.
-std::optional<TextRow> renamed(const TextRow& row, const FormerTemplates& former) {
+// The row with today's names; nullopt if it has them. `renamed_words`: for what its words are.
+std::optional<TextRow> renamed(const TextRow& row, const FormerTemplates& former, decltype(renamed_name)& renamed_words) {
     TextRow present = row;
-    present.config = renamed(row.config, row.family, former);
-    present.words = renamed(row.words, row.family, former);
+    present.config = renamed_name(row.config, row.family, former);
+    present.words = renamed_words(row.words, row.family, former);
     if (present.config == row.config && present.words == row.words) return std::nullopt;
     return present;
 }
@@ -93,20 +112,20 @@ void rename_parameters_of(Connection& connection, const FormerTemplate& from, co
     };
     for (const TextRow& row : rows_of("SELECT w.id, 0, t.family, w.config, w.restricted_to FROM winner w "
                                       "JOIN template t ON t.id = w.template_id WHERE t.id = ?1"))
-        if (const auto present = renamed(row, former)) {
+        if (const auto present = renamed(row, former, renamed_restriction)) {
             Query query = connection.query("UPDATE winner SET config = ?2, restricted_to = ?3 WHERE id = ?1");
             query.bind_all(row.id, present->config, present->words).run();
         }
     for (const TextRow& row : rows_of("SELECT f.winner_id, f.position, f.family, f.config, f.name FROM finalist f "
                                       "JOIN winner w ON w.id = f.winner_id WHERE w.template_id = ?1 AND f.family <> ''"))
-        if (const auto present = renamed(row, former)) {
+        if (const auto present = renamed(row, former, renamed_name)) {
             Query query = connection.query("UPDATE finalist SET config = ?3, name = ?4 WHERE winner_id = ?1 AND position = ?2");
             query.bind_all(row.id, row.position, present->config, present->words).run();
         }
     for (const TextRow& row :
          rows_of("SELECT r.id, 0, t.family, r.config, '' FROM trial r JOIN template t ON t.id = r.template_id "
                  "WHERE t.id = ?1"))
-        if (const auto present = renamed(row, former)) {
+        if (const auto present = renamed(row, former, renamed_name)) {
             Query query = connection.query("UPDATE trial SET config = ?2 WHERE id = ?1");
             query.bind_all(row.id, present->config).run();
         }
@@ -153,7 +172,7 @@ void bring_up_to_date(Winner& winner, const FormerTemplates& former) {
     if (!present) return;
     winner.template_identity = std::move(*present);
     winner.candidate.config = renamed(winner.candidate.config, family, former);
-    winner.restricted_to = renamed(winner.restricted_to, family, former);
+    winner.restricted_to = renamed_restriction(winner.restricted_to, family, former);
     for (Finalist& finalist : winner.evidence.finalists) rename(finalist, former);
 }
 

@@ -33,7 +33,7 @@ const Config kPresentConfig = {{"block_m", 128}, {"block_n", 256}, {"depth", 3}}
 
 Winner former_winner(std::int64_t m = 4096) {
     Winner winner = sample_winner(sample_problem(m));
-    winner.restricted_to = "family=gemm/mma stages=3";
+    winner.restricted_to = "family=gemm/mma evict=1 stages=3";
     winner.evidence.finalists = {
         {.name = "gemm/mma " + winner.candidate.config.to_string(),
          .candidate = winner.candidate,
@@ -71,7 +71,7 @@ void make_former_file(const std::string& path) {
 void expect_present(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, kPresent);
     EXPECT_EQ(winner.candidate.config, kPresentConfig);
-    EXPECT_EQ(winner.restricted_to, "family=gemm/mma depth=3");
+    EXPECT_EQ(winner.restricted_to, "family=gemm/mma depth=3 evict=1");  // in the order that a search writes
     ASSERT_THAT(winner.evidence.finalists, SizeIs(2));
     EXPECT_EQ(winner.evidence.finalists[0].name, "gemm/mma block_m=128 block_n=256 depth=3");
     EXPECT_EQ(winner.evidence.finalists[0].candidate->config, kPresentConfig);
@@ -81,7 +81,7 @@ void expect_present(const Winner& winner) {
 void expect_as_stored(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, "00000000deadbeef");
     EXPECT_EQ(winner.candidate, sample_candidate());
-    EXPECT_EQ(winner.restricted_to, "family=gemm/mma stages=3");
+    EXPECT_EQ(winner.restricted_to, "family=gemm/mma evict=1 stages=3");
 }
 
 void expect_present(const Store& store) {
