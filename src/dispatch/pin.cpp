@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "src/catalogue/former_templates.h"
 #include "src/core/error.h"
 #include "src/dispatch/rules/refusals.h"
 
@@ -37,7 +38,7 @@ Candidate Pin::candidate(const Problem& problem, const Device& device) const {
     Config config = family->default_config(problem, device);
     for (std::string word; words >> word;) {
         const std::size_t equals = word.find('=');
-        const std::string parameter = word.substr(0, equals);
+        const std::string parameter = former_templates(catalogue_).present_parameter(name, word.substr(0, equals));
         const auto value = equals == std::string::npos ? std::nullopt : integer_of(std::string_view(word).substr(equals + 1));
         if (!value || rules.find(parameter) == nullptr)
             throw Error(ErrorCode::usage, "pin '" + text_ + "': '" + word + "' is no parameter=value of the family");

@@ -110,6 +110,7 @@ TEST(Forgiving, EachSlipGetsItsRemedy) {
         {with({"--budgte", "3s"}), "unknown flag '--budgte' (did you mean --budget?)"},
         {with({"--family", "mmma"}), "unknown family 'mmma' (did you mean mma?)"},
         {with({"--family", "gemm/wgma"}), "(did you mean gemm/wgmma?)"},
+        {with({"--param", std::string("math_") + "groups=2"}), "is called 'consumer_warpgroups' now"},
         {with({"--param", "blockm=64"}), "unknown parameter 'blockm' (did you mean block_m?)"},
         {with({"--param", "block_m=64", "--param", "block_m=128"}), "--param sets block_m to 64 and to 128; give one value"},
         {with({"--config", "wmma_m16n16k16_naiv"}), "(did you mean wmma_m16n16k16_naive?)"},

@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "src/catalogue/former_templates.h"
 #include "src/catalogue/op_names.h"
 #include "src/core/error.h"
 #include "src/core/spelling.h"
@@ -233,6 +234,9 @@ std::pair<std::string, std::int64_t> checked_pin(const std::string& what, const 
         for (const Parameter& parameter : space.parameters)
             if (parameter.name == name) values.insert(parameter.values.begin(), parameter.values.end());
     }
+    for (const RenamedParameter& each : renamed_parameters())
+        if (each.former == name && values.empty() && std::find(names.begin(), names.end(), each.present) != names.end())
+            throw Error(ErrorCode::usage, "parameter '" + name + "' is called '" + std::string(each.present) + "' now");
     if (values.empty())
         throw Error(ErrorCode::usage,
                     "unknown parameter '" + name + "'" + did_you_mean(name, names) + "; the parameters are " + join(names, ", "));
