@@ -299,15 +299,17 @@ TEST_P(CodeTest, CompilesToTheMachineCodeOfTheText) {
     const Family& family = *catalogue.families().at(GetParam());
     const std::string_view op = family.name().substr(0, family.name().find('/'));
     std::size_t compared = 0;
-    const std::size_t wanted = GetParam() % 4 == 0 ? 2 : 1;
+    const std::size_t wanted = GetParam() % 8 == 0 ? 2 : 1;
     for (const std::string arch : {"sm_90a", "sm_80", "sm_89", "sm_120"}) {
         const Device device = reference_device(arch).value();
         for (const ProblemRequest& request : catalogue.find_op(op)->examples()) {
             const Problem problem = catalogue.problem(request);
             if (compared == wanted || family.refuses(problem, device)) continue;
             const SearchSpace space = family.space(problem, device);
+            const std::vector<Config> first = space.enumerate({}, 1);  // of the smallest tile: compiled in a third of the time
+            ASSERT_FALSE(first.empty()) << problem.key();
             const jit::Rendered rendered =
-                jit::render(catalogue, family, problem, space, space.default_config, {arch, nvrtc->version()});
+                jit::render(catalogue, family, problem, space, first.front(), {arch, nvrtc->version()});
             expect_same_machine_code(*nvrtc, rendered, problem.key() + " " + arch);
             ++compared;
             break;

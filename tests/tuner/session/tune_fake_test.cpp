@@ -13,9 +13,11 @@
 #include <string>
 #include <thread>
 
+#include "db/sqlite/schema.h"
 #include "db/store/store.h"
 #include "src/catalogue/catalogue.h"
 #include "src/core/system/file_descriptor.h"
+#include "src/core/system/read_file.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tuner/session/fake_tune.h"
 
@@ -309,6 +311,43 @@ TEST(TuneOnFake, RewordedCommentsKeepRowsAndCubinsAndAChangedConstantDoesNot) {
     EXPECT_EQ(sandbox.autotune(compile).exit_code, 0);
     EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
     EXPECT_TRUE(result_of(sandbox.autotune(tune)).at("tuned"));
+}
+
+// A database as the version before identities of code stored it, with what `change` does to it.
+void make_former_database(const Sandbox& sandbox, const char* change = "") {
+    const std::filesystem::path folder = sandbox.folder() / "data/autotune";
+    std::filesystem::create_directories(folder);
+    db::Connection connection({.path = folder / "autotune.db"});
+    db::migrate(connection, db::schema_version());
+    connection.run(read_regular_file(AUTOTUNE_TEST_DATA "/db/former_rows.sql", 1 << 20).text.c_str());
+    connection.run(change);
+}
+
+TEST(TuneOnFake, ADatabaseOfAnEarlierVersionAnswersOnceItIsRewritten) {
+    Sandbox sandbox;
+    make_former_database(sandbox);
+    const Outcome first = sandbox.autotune({"tune", "--op", "hgemm", "--shape", "512x512x512", "--json"});
+    const Json exact = result_of(first);
+    EXPECT_FALSE(exact.at("tuned"));
+    EXPECT_EQ(exact.at("origin"), "exact");
+    EXPECT_EQ(exact.at("winner").at("family"), "gemm/wgmma_nonpersistent");
+    EXPECT_THAT(first.err,
+                testing::HasSubstr("has 3 winners and 9 trials of an earlier version, whose kernels are the same today; "
+                                   "they are kept under today's names; what the file was before is in "));
+    const Outcome narrowed =
+        sandbox.autotune({"tune", "--op", "hgemm", "--shape", "256x256x256", "--family", "gemm/simt", "--json"});
+    EXPECT_FALSE(result_of(narrowed).at("tuned"));
+    EXPECT_EQ(narrowed.err, "");
+    EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
+}
+
+TEST(TuneOnFake, ARowOfAnEarlierVersionThatIsNotKnownIsListed) {
+    Sandbox sandbox;
+    make_former_database(sandbox, "UPDATE template SET identity = '00000000deadbeef' WHERE family = 'gemm/simt'");
+    EXPECT_FALSE(result_of(sandbox.autotune({"tune", "--op", "hgemm", "--shape", "512x512x512", "--json"})).at("tuned"));
+    EXPECT_THAT(sandbox.autotune({"show"}).out, testing::ContainsRegex("another[[:space:]]+version of this[[:space:]]+kernel"));
+    const Outcome why = sandbox.autotune({"explain", "--op", "hgemm", "--shape", "256x256x256"});
+    EXPECT_THAT(why.out + why.err, testing::HasSubstr("it was tuned with another version of gemm/simt"));
 }
 
 // Winners outlive a change of their template as the first thing to try: nothing serves them, but nothing is a better guess
