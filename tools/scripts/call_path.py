@@ -48,7 +48,7 @@ def path(build):
     found = {}
     for stack in stacks(build):
         for name, file in reversed(stack):
-            component = re.search(r"/src/(\w+)/", file)
+            component = re.search(r".*/src/(\w+)/", file)
             if component and not RUNS_A_LAMBDA.search(name):
                 found.setdefault(re.sub(r"^autotune::\w+::", "", name), component.group(1))
     return list(found.items())

@@ -68,7 +68,7 @@ class Family {
     virtual std::optional<std::string> refuses(const Problem& problem, const Device& device) const = 0;
 
     // REQUIRES for all below: !refuses(problem, device). A problem may leave no config legal all the same: why_unable()
-    // (kernel_templates/refusals.h) says that too.
+    // (src/dispatch/rules/refusals.h) says that too.
     // Names, kinds and order of its parameters are the same for every problem.
     virtual SearchSpace space(const Problem& problem, const Device& device) const = 0;
     // The space without its default and its named configs, for callers who ask only what is legal: choosing a default takes a
