@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <utility>
@@ -290,7 +291,8 @@ std::string_view base_name(std::string_view path) {
 
 struct DeviceText::State {
     std::string text;
-    std::once_flag once{};
+    std::mutex mutex{};
+    std::atomic<bool> is_read{false};
     std::string code_hash{};
     std::vector<std::string> headers{};
 };
@@ -304,13 +306,16 @@ const std::string& DeviceText::text() const {
 }
 
 const DeviceText::State& DeviceText::read() const {
-    std::call_once(state_->once, [state = state_.get()] {
-        Text read = read_text(state->text);
-        Hash hash;
-        hash.field(read.code);
-        state->code_hash = to_hex(hash.digest());
-        state->headers = std::move(read.headers);
-    });
+    // No std::call_once: where memory runs out, an exception that passes through it ends the process.
+    if (state_->is_read.load(std::memory_order_acquire)) return *state_;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_read.load(std::memory_order_relaxed)) return *state_;
+    Text read = read_text(state_->text);
+    Hash hash;
+    hash.field(read.code);
+    state_->code_hash = to_hex(hash.digest());
+    state_->headers = std::move(read.headers);
+    state_->is_read.store(true, std::memory_order_release);
     return *state_;
 }
 
