@@ -91,7 +91,7 @@ check(code == 0 and out == "autotune --version\n", (code, out, said))
 check(said.split("\n")[:-1] == [
     "tools/dev: no CUDA 13 toolkit found; fetching NVRTC and the CUDA headers (about 90 MB) into build/cuda (log: build/log/cuda.log)",
     "tools/dev: configuring build/release (log: build/log/configure-release.log)",
-    f"tools/dev: building autotune for the first time: about {(280 // len(os.sched_getaffinity(0)) + 59) // 60} min on {len(os.sched_getaffinity(0))} cores",
+    f"tools/dev: building autotune for the first time: about {(800 // len(os.sched_getaffinity(0)) + 59) // 60} min on {len(os.sched_getaffinity(0))} cores",
     "tools/dev: building build/release, 7 steps (log: build/log/build-release.log)",
 ], said)
 check("Collecting" in machine.log("cuda") and "Configuring done" in machine.log("configure-release"), "logs of pip and cmake")
