@@ -528,8 +528,7 @@ TEST(Sweep, BudgetsReachTheTuner) {
 
 TEST(Sweep, ProgressIsForTerminalsOnly) {
     CliBench autotune;
-    EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8"}).err,
-                testing::StartsWith("note: sweeping 1 problem: at most "));
+    EXPECT_EQ(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8"}).err, "");
     autotune.terminal = true;
     EXPECT_THAT(autotune({"sweep", "--op", "hgemm", "--shapes", "8x8x8"}).err, HasSubstr("1/1"));
 }

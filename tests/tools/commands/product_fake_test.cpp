@@ -56,7 +56,7 @@ TEST(Product, LogsWhatItsWorkersDo) {
     const std::string file = machine.folder() / "log";
     const Outcome done = run(machine, plus(kSmallTune, {"--log-level", "trace", "--log-file", file}));
     ASSERT_EQ(done.exit_code, 0) << done.err;
-    EXPECT_THAT(done.err, testing::MatchesRegex("note: tuning gemm [^\n]*\n"));
+    EXPECT_EQ(done.err, "");
     std::ifstream in(file);
     std::string whole;
     for (std::string line; std::getline(in, line); whole += line + "\n") {

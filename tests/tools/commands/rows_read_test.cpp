@@ -168,14 +168,5 @@ TEST(Flags, ThatHaveNoEffectAreNamed) {
     EXPECT_THAT(said.err, HasSubstr("warning: --device 1 has no effect: no CUDA driver is installed here"));
 }
 
-TEST(Notes, SayHowLongATuneTakesWhereNoLineShowsIt) {
-    CliBench autotune;
-    EXPECT_THAT(autotune(with(kTune, {"--budget", "30s,200t"})).err, HasSubstr("of search, then the final rounds\n"));
-    EXPECT_THAT(autotune(with(kTune, {"--trials", "200", "--retune"})).err,
-                AllOf(HasSubstr("note: tuning gemm 512x512x512"), HasSubstr(": at most 200 trials of search")));
-    autotune.terminal = true;
-    EXPECT_THAT(autotune(with(kTune, {"--retune"})).err, Not(HasSubstr("note:")));
-}
-
 }  // namespace
 }  // namespace autotune::cli::rows_read_test

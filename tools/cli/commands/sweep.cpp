@@ -192,12 +192,6 @@ double seconds_at_most(std::size_t problems, const tuner::SweepOptions& options)
     return options.total_seconds > 0 ? std::min(all, options.total_seconds + each) : all;
 }
 
-// "sweeping 12 problems: at most 8 min 00 s"; a sweep that counts trials alone has no end in time that is worth telling.
-std::string sweep_text(std::size_t problems, const tuner::Budget& budget, double at_most_s) {
-    return fmt::format("sweeping {} problem{}: at most {}", problems, problems == 1 ? "" : "s",
-                       has_time_limit(budget) ? seconds_text(at_most_s) : budget_text(budget) + " each");
-}
-
 ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const tuner::SweepOptions& options) {
     if (session.json()) {
         Json list = Json::array();
@@ -284,8 +278,6 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
     progress.set_prefix(fmt::format("1/{}", problems.size()));
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
     ItemReporter reporter(session, progress);
-    if (!session.streams().err_is_terminal)  // no line tells how far it is
-        session.remark(sweep_text(problems.size(), options.each.budget, seconds_at_most(problems.size(), options)));
     const auto summarise = [&] {
         progress.clear();
         print_summary(session, in_order_of(problems, reporter.swept()), reporter.list());

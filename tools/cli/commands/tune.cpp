@@ -89,9 +89,6 @@ ExitCode tune_one(Session& session, Gpu& gpu, db::WinnerStore& store, const Prob
     }
     session.services().learn_versions(gpu, session.nvrtc_path());
     tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
-    if (!session.streams().err_is_terminal)  // no line tells how far it is
-        session.remark("tuning " + problem_text(problem) + ": at most " + budget_text(options.budget) +
-                       " of search, then the final rounds");
     const tuner::TuneResult result = session.services().tune(problem, options, services);
     progress.clear();
     const Unstored unstored = save_unstored_winner(session, result.winner, why_unstored(session, result));

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "tools/cli/output/terminal/messages.h"
 #include "tools/cli/output/text/text_format.h"
 
@@ -65,10 +63,6 @@ void ProgressLine::show(const std::string& line) {
 }
 
 void ProgressLine::on_progress(const tuner::Progress& progress) {
-    constexpr double kWorthTelling_s = 5;
-    const bool is_long = progress.total > 0 && progress.eta_s && *progress.eta_s >= kWorthTelling_s;
-    if (!shows_progress_ && is_long && !std::exchange(told_, true))
-        session_.remark(fmt::format("compiling {} candidates: about {} left", progress.total, seconds_text(*progress.eta_s)));
     if (!shows_progress_) return;
     const auto now = std::chrono::steady_clock::now();
     if (shown_ && now - last_shown_ < kLeastGap) return;

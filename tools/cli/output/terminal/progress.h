@@ -10,7 +10,7 @@
 namespace autotune::cli {
 
 // Shows a tune: one line on standard error that is written over, on a terminal only and no wider than it; warnings always; trials
-// with AUTOTUNE_LOG=info. Where it is no terminal, one line says how long many compiles will take, if that is some seconds.
+// with AUTOTUNE_LOG=info.
 class ProgressLine : public tuner::TuneObserver {
   public:
     explicit ProgressLine(Session& session);
@@ -34,7 +34,6 @@ class ProgressLine : public tuner::TuneObserver {
     bool logs_trials_;
     std::string prefix_;
     bool shown_ = false;
-    bool told_ = false;  // how long it takes, where no line can show it
     std::chrono::steady_clock::time_point last_shown_;
 };
 
