@@ -83,7 +83,8 @@ TEST(Messages, ControlCharactersOfArgumentsNeverReachTheTerminal) {
     for (const std::vector<std::string>& words : lines) {
         const Said said = autotune(words);
         EXPECT_THAT(said.err, AllOf(HasSubstr("\\x1b]0;title\\x07\\nautotune"), Not(HasSubstr("\x1b")))) << words.front();
-        EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), 1) << said.err;
+        // An export warns first that there is no database yet.
+        EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), words.front() == "export" ? 2 : 1) << said.err;
     }
 }
 

@@ -115,7 +115,7 @@ TEST(BenchEntries, ACandidateThatIsNotLegalIsRefusedWithTheReason) {
         FAIL() << "a cluster of 16 blocks";
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::usage);
-        EXPECT_THAT(error.what(), testing::HasSubstr("at most 8 blocks"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("a cluster has more than 8 blocks"));
     }
 }
 
