@@ -36,9 +36,10 @@ Candidate Pin::candidate(const Problem& problem, const Device& device) const {
         throw Error(ErrorCode::no_valid_config, "the pinned family " + name + " cannot do " + problem.key() + ": " + *reason);
     const SearchSpace rules = family->rules(problem, device);
     Config config = family->default_config(problem, device);
+    const FormerTemplates former = former_templates(catalogue_);
     for (std::string word; words >> word;) {
         const std::size_t equals = word.find('=');
-        const std::string parameter = former_templates(catalogue_).present_parameter(name, word.substr(0, equals));
+        const std::string parameter = former.present_parameter(name, word.substr(0, equals));
         const auto value = equals == std::string::npos ? std::nullopt : integer_of(std::string_view(word).substr(equals + 1));
         if (!value || rules.find(parameter) == nullptr)
             throw Error(ErrorCode::usage, "pin '" + text_ + "': '" + word + "' is no parameter=value of the family");
