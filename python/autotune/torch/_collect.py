@@ -1,5 +1,6 @@
 """Which problems a model runs: products and attention, forward and backward."""
 
+import warnings
 from collections import Counter
 from typing import Any, Callable, Dict
 
@@ -11,7 +12,7 @@ from ._attention import problem_of
 from ._attention_bwd import backward_problem
 from ._contenders import has_rival
 from ._engine import columns, gemm_problem, tensor_of
-from ..errors import Error
+from ..errors import Error, InvalidArgument
 from ..problem import Problem, Tensor
 
 _PRODUCTS = ("aten::mm", "aten::bmm", "aten::mm.out", "aten::bmm.out", "autotune::mm", "autotune::bmm")
@@ -28,9 +29,13 @@ class _Listener:
         make()
 
     def fall_back(self, name: str, key: Any, error: Exception) -> None:
-        raise error
+        warnings.warn(f"autotune.torch.tune() does not tune a call of aten::{name}, after an error: {error!r}", RuntimeWarning, stacklevel=3)
 
-    def plan(self, problem: Problem, index: int) -> None:
+    def plan(self, describe: Callable[[], Problem], index: int) -> None:
+        try:
+            problem = describe()
+        except InvalidArgument:
+            return  # no problem of ours, as for a patch
         self._hear(problem)
 
 

@@ -159,7 +159,8 @@ class Taken(_patch.Patch):
         entry = make()
         return entry if self.is_faster else None
 
-    def plan(self, problem, index):
+    def plan(self, make, index):
+        problem = make()
         if problem.op not in self.winners:
             self.missed.append(problem)
             return None
