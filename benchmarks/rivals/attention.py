@@ -7,7 +7,7 @@ Ours is autotune.torch.attention with the winners on record. N(0,1), [batch, hea
 four times. A sample is a CUDA graph of calls, each behind a small kernel of another kind, less a graph of those alone. LIBRARY is made
 of fa3_library.cu and FlashAttention-3; the counters of its kernels are cleared once a graph, not once a call as its own interface does.
 
-Sets: seven (docs/results/2026-11-23-h200/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32, tf32,
+Sets: seven (docs/results/attention.md), decode (a query of 32 heads on 8), lengths (16,384 tokens of 16 heads), f32, tf32,
 sizes (other head sizes, f16, grouped heads), order (scores that rise or fall by 4096 from the first key to the last: every tile of keys
 brings a row a new peak).
 """

@@ -146,7 +146,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[thread_q][thread_k], f32 (&s
 }
 
 // One more product for each of a thread's sums. Back and forth: an operand is that of the multiplication before, and the register
-// file gives two operands a clock (docs/results/2026-11-23-h200/attention_mma.md).
+// file gives two operands a clock (docs/results/attention.md).
 template <int width>
 __device__ __forceinline__ void multiply_add(f32 (&sums)[thread_q][width], const f32 (&left)[thread_q], const f32 (&right)[width]) {
     constexpr int outer = rows_inside ? width : thread_q, inner = rows_inside ? thread_q : width;

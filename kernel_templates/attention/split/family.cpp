@@ -209,7 +209,7 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
     return plan;
 }
 
-// The constants are fitted to 316 timings of ten problems on an H200 (docs/results/2026-11-23-h200/attention_mma.md).
+// The constants are fitted to 316 timings of ten problems on an H200 (docs/results/attention.md).
 
 // Bytes a microsecond that memory gives: at most its own rate and what SMs take, and no more than is in flight over the latency.
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {

@@ -11,7 +11,7 @@ using std::int64_t;
 
 namespace {
 
-// The constants below are fitted by hand to 90 timings of 7 problems on an H200 (docs/results/2026-11-23-h200/attention.md). A
+// The constants below are fitted by hand to 90 timings of 7 problems on an H200 (docs/results/attention.md). A
 // chip whose tensor cores are busy runs at the clock that its power allows, so what counts is how many of their clocks a config
 // uses up, and at what rate it gets them.
 

@@ -6,7 +6,7 @@
 namespace autotune::dot {
 namespace {
 
-// Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/2026-11-28-hopper/serve.md): measured over predicted
+// Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/untuned.md): measured over predicted
 // deviates by 15 %. Some stand for more than their names say: plain loads do not reach all that memory gives.
 constexpr double kStartUs = 1.12;              // of a launch, and of what it does before its first load and after its last
 constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product, k contiguous

@@ -8,7 +8,7 @@ namespace {
 
 using std::int64_t;
 
-// Fitted to 1,465 trials of 122 products, most of them drawn, in a stream on an H200 (docs/results/2026-11-28-hopper/serve.md):
+// Fitted to 1,465 trials of 122 products, most of them drawn, in a stream on an H200 (docs/results/untuned.md):
 // measured over predicted deviates by 21 %. Some stand for more than their names say.
 constexpr double kStartUs = 1.46;               // of a launch, and of what it does before its first load and after its last
 constexpr double kRoundUs = 0.573;              // that a thread waits for a round of its windows

@@ -7,7 +7,7 @@ namespace autotune::gemv {
 namespace {
 
 // Fitted to 930 trials, most of problems drawn at random, in a stream on an H200 and an H100: the deviation is 17 %
-// (docs/results/2026-11-28-hopper/serve.md).
+// (docs/results/untuned.md).
 constexpr double kSpareRegisters = 20;       // that the compiler takes beyond the least
 constexpr double kBytesInFlight = 1849;      // of one SM, at which memory gives half of what it can
 constexpr double kBytesPerClockOfSm = 25.6;  // that one SM can take from L2

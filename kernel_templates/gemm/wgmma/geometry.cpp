@@ -85,7 +85,7 @@ struct Constants {
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 24,400 trials of this and the other families, of 820 random problems and shipped winners, in a stream on an H200 and
-// an H100 (docs/results/2026-11-28-hopper/serve.md). A fit balances them for the choice among kernels: none is measured by
+// an H100 (docs/results/untuned.md). A fit balances them for the choice among kernels: none is measured by
 // itself.
 constexpr Constants kOfHalf = {.multiply = 2.19,
                                .overhead = 146.0,
@@ -124,7 +124,7 @@ constexpr Constants kOfHalf = {.multiply = 2.19,
                                .pack_share = 1.16,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
-// Of fp8: 1,300 trials of 15 problems (docs/results/2026-11-21-h200/wgmma_cost.md).
+// Of fp8: 1,300 trials of 15 problems (docs/results/large_products.md).
 constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .overhead = 163.0,
                                 .l2_bytes = 149.0,

@@ -10,7 +10,7 @@ using std::int64_t;
 namespace {
 
 // The constants below were fitted with those of gemm/wgmma, for the choice among kernels
-// (docs/results/2026-11-28-hopper/serve.md).
+// (docs/results/untuned.md).
 
 // The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
 // of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
@@ -50,7 +50,7 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, dou
 
 // Blocks that start one after the other run side by side, and what several of them ask for in the same clocks comes once. So the
 // order with fewer different tiles among such neighbours is faster: by 1 to 8 % in five of six pairs
-// (docs/results/2026-11-27-hopper/models.md). Blocks of clusters showed no such rule.
+// (docs/results/small_products.md). Blocks of clusters showed no such rule.
 constexpr double kNeighbours = 16.0;  // blocks
 double order_factor(const ResolvedConfig& s, const Grid& grid) {
     if (s.cluster_blocks() > 1) return 1.0;

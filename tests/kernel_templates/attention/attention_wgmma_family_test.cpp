@@ -139,7 +139,7 @@ TEST_F(AttentionWgmmaFamily, TensorMapsFollowTheStrides) {
     EXPECT_EQ(k.box[1], 96U);
 }
 
-// On the problems that were measured (docs/results/2026-11-23-h200/attention.md) the default is within 8 % of the winner.
+// On the problems that were measured (docs/results/attention.md) the default is within 8 % of the winner.
 TEST_F(AttentionWgmmaFamily, DefaultsAreOfTheKindThatWon) {
     const auto usual = [&](const std::string& shape, const std::string& mask) {
         return family_.default_config(problem(shape, {{"mask", mask}}), device_);

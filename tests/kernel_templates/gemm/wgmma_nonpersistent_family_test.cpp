@@ -160,7 +160,7 @@ TEST_F(WgmmaNonpersistentFamily, IsADependentLaunchOnlyOnRequest) {
     EXPECT_TRUE(step(p, with(space(p).default_config, {{"pdl", 1}})).programmatic_dependent);
 }
 
-// What the fastest configs measured at these extents are (docs/results/2026-11-23-h200/stream.md), the default is near.
+// What the fastest configs measured at these extents are (docs/results/small_products.md), the default is near.
 TEST_F(WgmmaNonpersistentFamily, TheDefaultFillsTheDeviceWithOneWave) {
     for (const char* shape : {"384x384x384", "512x512x512", "768x768x768", "1024x1024x1024", "2048x2048x2048"}) {
         const Problem p = problem("hgemm", shape);

@@ -15,7 +15,7 @@ std::filesystem::path full_space(const std::string& name) {
     return kData.parent_path().parent_path().parent_path() / "shared" / "data" / "search_spaces" / name;
 }
 
-// ---- the bars of docs/results/simulate.md ----
+// ---- the bars of docs/results/search.md ----
 
 struct Bar {
     const char* file;

@@ -17,7 +17,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Chosen on the recorded spaces and on ten synthetic ones (docs/results/simulate.md); none is sensitive to a factor of 1.5.
+// Chosen on the recorded spaces and on ten synthetic ones (docs/results/search.md); none is sensitive to a factor of 1.5.
 constexpr std::size_t kStarts = 5;  // points before the model has a say
 // Of a space too large to be known whole, the model knows what the prior says is best, and as many random points.
 constexpr std::size_t kExpected = 4'000;
