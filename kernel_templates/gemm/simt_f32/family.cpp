@@ -102,7 +102,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
          rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
-// Times of 4096x4096x1024 on an H200 (driver 580.159.04, 2026-11-27), in blocks of 128x256: README.md.
+// Times of 4096x4096x1024 on an H200 (driver 580.159.04, 2026-11-27), in blocks of 128x256: docs/results/f32.md.
 void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
     const bool has_runs = both_along_k(g) && g.align_a >= 16 && g.align_b >= 16;
     // nn takes 702 us with A transposed in registers and 669 without, tt 702 and 698.

@@ -349,7 +349,7 @@ struct Sums {
         for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
     }
     // Rows to and fro in pairs of columns, which ptxas takes for columns that share a row's operand, or rows that share a column's: the
-    // register file's cache keeps it, so that an instruction reads two registers. README.md has what other orders cost.
+    // register file's cache keeps it, so that an instruction reads two registers. docs/results/f32.md has what other orders cost.
     __device__ __forceinline__ void add(const Operands& operands) {
         if constexpr (thread_n % 2 != 0) {
             at[0][0] = __fmaf_rn(operands.left[0], operands.right[0], at[0][0]);
