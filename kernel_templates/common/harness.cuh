@@ -226,6 +226,13 @@ extern "C" __global__ void autotune_poison(void* data, u64 bytes, u32 byte) {
     }
 }
 
+// Leaves the byte in the shared memory of the SMs that its blocks run on, where the next kernel finds it.
+extern "C" __global__ void autotune_poison_shared(u32 bytes, u32 byte) {
+    extern __shared__ u32 shared_words[];
+    volatile u32* const words = shared_words;
+    for (u32 i = threadIdx.x; i < bytes / 4; i += blockDim.x) words[i] = byte * 0x01010101U;
+}
+
 extern "C" __global__ void autotune_redzone_check(const void* data, u64 bytes, u32 byte, u64* changed) {
     const u64 mine = bytes_unlike(static_cast<const u8*>(data), bytes, byte);
     if (mine != 0) atomicAdd(changed, mine);

@@ -15,6 +15,7 @@ namespace autotune {
 //
 //   autotune_fill           (void* data, u64 format, FILL, u64 through, u64 seed, int tensor, LAYOUT)
 //   autotune_poison         (void* data, u64 bytes, u32 byte)                       sets every byte
+//   autotune_poison_shared  (u32 bytes, u32 byte)                                   sets a block's dynamic shared memory
 //   autotune_redzone_check  (const void* data, u64 bytes, u32 byte, u64* changed)   counts bytes that are not `byte`
 //   autotune_gap_check      (const void* data, u64 format, u32 byte, u64* changed, LAYOUT)  the same for what lies between
 //   elements autotune_checksum       (const void* data, u64 bytes, u64* sum)                 adds a position-dependent hash of

@@ -118,6 +118,7 @@ std::vector<double> samples(const Problem& problem, const TestFixture& tested) {
 std::string check_one(Harness& harness, ProblemFixture& fixture, TestFixture& tested, Runnable& runnable, Verification& found) {
     const auto run = [&] {
         fixture.restore_outputs(tested);
+        harness.poison_shared(fixture.device());
         runnable.enqueue(tested.tensors.addresses);
     };
     DeviceChecks checks(harness);

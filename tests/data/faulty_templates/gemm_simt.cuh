@@ -19,14 +19,15 @@ enum class Fault {
     one_element,
     one_in_a_hundred,
     nondeterministic,
-    stale
+    stale,
+    unset_shared
 };
 
 // In the order above, by parameters that mean nothing here. With two buffers all is well.
 __device__ constexpr Fault fault_of(int depth, int pad, int width) {
     const int column = width == 1 ? 1 : width == 2 ? 2 : width == 4 ? 3 : 4;
     const int number = (depth == 32 ? 8 : 0) + (pad == 8 ? 4 : 0) + column;
-    return depth == 8 || stages == 2 || number > static_cast<int>(Fault::stale) ? Fault::none : static_cast<Fault>(number);
+    return depth == 8 || stages == 2 || number > static_cast<int>(Fault::unset_shared) ? Fault::none : static_cast<Fault>(number);
 }
 constexpr Fault fault = fault_of(block_k, smem_pad, vec);
 
@@ -102,6 +103,10 @@ __device__ f32 error_now() {
     if constexpr (fault == Fault::one_element) return 1;
     if constexpr (fault == Fault::one_in_a_hundred) return dice() % 100 == 0 ? 1 : 0;
     if constexpr (fault == Fault::nondeterministic) return static_cast<f32>(1 + dice() % 64);
+    if constexpr (fault == Fault::unset_shared) {
+        __shared__ f32 unset[1024];
+        return const_cast<volatile f32*>(unset)[threadIdx.x];
+    }
     return 0;
 }
 

@@ -1,4 +1,4 @@
-// A whole tune on a GPU over a template of which twelve configs misbehave (tests/data/faulty_templates): each is named, stored
+// A whole tune on a GPU over a template of which thirteen configs misbehave (tests/data/faulty_templates): each is named, stored
 // and not tried again, the run goes on, and what comes after is right. Takes about half a minute, most of it waiting for hangs.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,6 +42,7 @@ const std::vector<Fault> kFaults = {
     {"OneRunInAHundred", 32, 0, 2, TrialStatus::wrong_result, ""},
     {"Nondeterministic", 32, 0, 4, TrialStatus::wrong_result, ""},
     {"Stale", 32, 0, 8, TrialStatus::wrong_result, "never written"},
+    {"UnsetShared", 32, 8, 1, TrialStatus::wrong_result, "NaN"},
 };
 bool is_of(const Fault& fault, const Config& config) {
     return config["block_k"] == fault.block_k && config["smem_pad"] == fault.smem_pad && config["vec"] == fault.vec &&

@@ -126,6 +126,11 @@ CUresult poison(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
+// The machine has no shared memory that a later kernel could find, so this checks the launch alone.
+CUresult poison_shared(const Launch& launch) {
+    return launch.integer("bytes", 0) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult redzone_check(const Launch& launch) {
     const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
     const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
@@ -262,6 +267,7 @@ std::optional<CUresult> compute_harness(const Launch& launch) {
     const std::string& symbol = launch.function->kernel->symbol;
     if (symbol == "autotune_fill") return fill(launch);
     if (symbol == "autotune_poison") return poison(launch);
+    if (symbol == "autotune_poison_shared") return poison_shared(launch);
     if (symbol == "autotune_redzone_check") return redzone_check(launch);
     if (symbol == "autotune_gap_check") return gap_check(launch);
     if (symbol == "autotune_checksum") return checksum(launch);
