@@ -15,7 +15,7 @@
 namespace autotune::test {
 
 // Launches on one stream, each of which reads what the one before wrote and overwrites what that one read: two buffers, so that a
-// kernel that starts before its turn reads old values or spoils its predecessor's. DESIGN section 7, "Overlap is verified too".
+// kernel that starts before its turn reads old values or spoils its predecessor's. docs/measuring.md names this test "overlap".
 //
 //   step i:  buffer[1 - i % 2] = op(buffer[i % 2])          by the links in turn
 //            buffer[1 - i % 2] += buffer[i % 2]             if the chain has an adding link; in place

@@ -71,8 +71,8 @@ Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
 
-// DESIGN section 7. The bound of one element is norm * |alpha| * R + value * |expected| + input * |beta * c| + floor, with R the
-// root of the sum of squared products.
+// The bound of one element is norm * |alpha| * R + value * |expected| + input * |beta * c| + floor, with R the root of the sum of
+// squared products (docs/measuring.md).
 struct Tolerance {
     double norm = 0;
     double value = 0;
