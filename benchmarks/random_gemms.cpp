@@ -1,4 +1,4 @@
-// What the library gives for problems that nobody tuned, in a stream and beside cublasGemmEx: see benchmarks/README.md.
+// The library's kernels for untuned problems, in a stream and beside cublasGemmEx: see benchmarks/README.md.
 #include <time.h>
 
 #include <algorithm>

@@ -62,7 +62,8 @@ RETIRED = [
     (r"\bladder_rung\b", "complexity_order", ""),
     (r"\bcarry_winners\b", "nothing: identities hash code", ""),
 ]
-PHRASES = re.compile(r"\b(in vain|(?:is|are) felt|for so long|asks for less)\b")
+PHRASES = re.compile(r"\b(in vain|(?:is|are) felt|for so long|asks (?:for less|most of)|nobody tuned|leaves? late|charged like|nobody's debt|"
+                     r"serves a weight|stands once above)\b", re.I)
 OPENING = re.compile(r"^\s*// (?:Who|Whoever|What|Which) ", re.M)
 # How many such comments the files of a base name still have. The numbers only fall.
 OPENINGS = "tools/comment_openings.txt"

@@ -6,8 +6,8 @@ tile_clocks.cu, and the mean of all blocks is printed for each part of a tile.
 
 bf16, both operands along K (`nt`), beta 0, whole tiles. Needs a Hopper GPU and nvcc. Parts: `wait`, for the first stage of a tile; `loop`, up to
 its last multiplication's issue; `drain`, until that one is over; `store`; `next`, the search for the next tile. A ping-pong group's parts
-include the other group's time. With overlap_epilogue=1 `loop` begins with the first stage's wait and holds the stores of the tile before, and of a tile that
-leaves late `store` is its rounding. C's checksum tells whether two texts agree.
+include the other group's time. With overlap_epilogue=1 `loop` begins with the first stage's wait and holds the stores of the tile before, and with
+an overlapped epilogue `store` is the rounding. C's checksum tells whether two texts agree.
 """
 import argparse
 import pathlib

@@ -19,7 +19,7 @@ enum class Origin : std::uint8_t {
 };
 std::string_view to_string(Origin origin);  // "exact", "shipped", "near", "default", "pinned"
 
-// The same for a problem that nobody tuned, in more detail: recorded with a miss.
+// The same for an untuned problem, in more detail: recorded with a miss.
 enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
     portfolio,       // of the problem's class, or of the class most like it

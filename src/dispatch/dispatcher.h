@@ -58,8 +58,8 @@ class Dispatcher {
     // none.
     std::vector<ResolvedCandidate> defaults(const Problem& problem, const Device& device) const;
 
-    // Forgets what was read, and what was chosen for problems that nobody tuned, where the files that it came from have changed
-    // since; whether they have.
+    // Drops what was read from files that have changed since, and the choices for untuned problems. Returns whether any file has
+    // changed.
     bool refresh();
 
   private:

@@ -13,10 +13,9 @@
 
 namespace autotune {
 
-// Candidates that were found for other problems than this one, as this one's: with launch parameters of its own, in the order of
-// their predicted times. Tuner, library and command ask here what serves a problem that nobody tuned. Offers may come from any
-// file: those that are no configs of their families are left out before a family computes with them. REQUIRES: what it is made
-// of outlives it.
+// Candidates of other problems for this one, with launch parameters chosen for it, in the order of their predicted times. Tuner,
+// library and command use it for untuned problems. Offers may come from any file: those that are no configs of their families
+// are left out before a family computes with them. REQUIRES: what it is made of outlives it.
 class OfferRanking {
   public:
     OfferRanking(const Catalogue& catalogue, const Problem& problem, const Device& device)

@@ -85,7 +85,7 @@ TEST(Misses, OfCallsWithAWinnerForBetaZeroAreNone) {
     EXPECT_EQ(misses_of(session).at(0).count, 1);  // the plan
 }
 
-// The whole way: a program meets problems that nobody tuned, a sweep tunes them, and the program finds the winners.
+// The whole way: a program meets untuned problems, a sweep tunes them, and the program finds the winners.
 TEST(Misses, AreSweptMostCalledFirstAndFoundAfterARefresh) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
     Sandbox sandbox;

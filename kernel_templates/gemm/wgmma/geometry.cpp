@@ -270,7 +270,7 @@ double clocks_of(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
     // Ping-pong hides all but the last end of a tile under the other group's multiplications.
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
-    // A tile that leaves late does so under the next one's multiplications: 1,900 clocks of store become 500.
+    // An overlapped epilogue runs under the next tile's multiplications: 1,900 clocks of store become 500.
     if (s.late_rounds() > 0) return rounds * (run + constants(s).tile) + ends - constants(s).tile;
     return rounds * (run + ends);
 }

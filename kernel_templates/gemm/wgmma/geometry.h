@@ -94,7 +94,7 @@ struct ResolvedConfig {
         const std::int64_t spans = block_n / span_c();
         return spans <= epilogue_stages ? 1 : ceil_div(spans, (epilogue_stages + 1) / 2);
     }
-    // K steps that a tile needs to leave late: one for each round, and those under which it reads C, `most_steps_of_c` in
+    // K steps that an overlapped epilogue needs: one for each round, and those under which it reads C, `most_steps_of_c` in
     // whole_loop.cuh.
     std::int64_t late_steps() const { return late_rounds() + (reads_c ? 8 : 0); }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast

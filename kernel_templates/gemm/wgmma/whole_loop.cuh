@@ -84,7 +84,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Output& out, co
     }
 }
 
-// REQUIRES of the launch: K not divided, and at least `rounds` + `steps_of_c` stages where a tile leaves late.
+// REQUIRES of the launch: K not divided, and at least `rounds` + `steps_of_c` stages where the epilogue overlaps.
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
     const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;

@@ -68,7 +68,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Factors& factor
     }
 }
 
-// REQUIRES of the launch: K not divided, and at least `rounds` stages where a tile leaves late.
+// REQUIRES of the launch: K not divided, and at least `rounds` stages where the epilogue overlaps.
 template <class To = Out>
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, const Scales& scales, Epilogue epilogue,
                                                     const Areas& areas, int group, int rank) {

@@ -57,8 +57,7 @@ class Family {
     // One line for `autotune families`.
     virtual std::string_view about() const = 0;
 
-    // Where side by side tables put the family: ascending from the plainest technique to the one that asks most of the hardware,
-    // equals by name.
+    // Sort key of side by side tables: the simplest technique first; equals by name.
     virtual int complexity_order() const { return 0; }
 
     // Equals space().version for every problem, so that a template's identity needs no problem.

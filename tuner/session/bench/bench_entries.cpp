@@ -21,7 +21,7 @@ std::string family_of(const Candidates::Part& part) {
     return std::string(part.family->name());
 }
 
-// From the plainest family to the one that asks most of the hardware.
+// Families with the simplest technique first.
 std::vector<const Candidates::Part*> ladder_of(const Candidates& chosen) {
     std::vector<const Candidates::Part*> ladder;
     for (const Candidates::Part& part : chosen.parts()) ladder.push_back(&part);

@@ -53,7 +53,7 @@ TuneResult TuneRun::with_phases(TuneResult result) {
 void TuneRun::take_gpu() {
     const PhaseTimer timer(phases_.start_s);
     shared_.engine.acquire_gpu();
-    begun_ = Clock::now();  // what was compiled ahead is a gift; waiting for another tuner is nobody's debt
+    begun_ = Clock::now();  // time for compiling ahead or waiting for another tuner does not count
 }
 
 // Another tuner may have stored the winner since this run looked for one, for as long as it had the GPU or in the moment before.

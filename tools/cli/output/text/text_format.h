@@ -32,7 +32,7 @@ std::string device_text(const DeviceIdentity& identity);
 // The architecture, empty for a device we do not support.
 std::string arch_or_empty(const DeviceIdentity& identity);
 
-// The finalists' table of a tune. What all rows share stands once above the table, unless `full`.
+// The finalists' table of a tune. Unless `full`, parameters common to all rows are printed once, above the table.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full);
 
 }  // namespace autotune::cli
