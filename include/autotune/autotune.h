@@ -128,8 +128,10 @@ typedef struct autotune_options {
     int read_environment;
 
     /* Non-zero: problems whose plan found no winner are noted in the database for `autotune sweep --misses`, with what served
-     * them, how often they were called (plans and launches; those of a captured graph once) and when last. Written in batches
-     * while plans are made and in autotune_destroy(), never by a launch. */
+     * them, how often they were called (plans and launches; those of a captured graph once) and when last. Written once a minute
+     * by a thread of the library, in batches while plans are made, and in autotune_destroy(); never by a launch. The same thread
+     * looks for new winners: a plan whose problem has another winner by then is made again when it is asked for next, by
+     * autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs, stay as they are. */
     int record_misses;
 
     autotune_log_function log; /* NULL: nobody listens */
@@ -159,9 +161,9 @@ AUTOTUNE_API const char* autotune_last_error(autotune_handle handle);
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
 
-/* Plans made before are looked up anew when they are asked for next, so that winners which were stored since then are used: by
- * autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs, stay as they are. Where
- * neither the database nor the shipped files have changed nothing happens, which takes some 50 us.
+/* Plans made before are looked up anew when they are asked for next, so that winners which were stored since then are used, those
+ * of other extents too: by autotune_OP_plan(), and by the one-call forms as on_miss says. Plans that a caller holds, and graphs,
+ * stay as they are. Where neither the database nor the shipped files have changed nothing happens, which takes some 50 us.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_refresh(autotune_handle handle);
 

@@ -28,10 +28,10 @@ class MissesTest : public ::testing::Test {
 };
 
 TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
-    { Misses(settings_, log_, readers_).note(problem_, device_.identity, dispatch::Source::portfolio); }
+    { Misses(settings_, log_, readers_).note(problem_, device_, dispatch::Source::portfolio); }
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
     settings_.record_misses = true;
-    { Misses(settings_, log_, readers_).note(problem_, device_.identity, dispatch::Source::portfolio); }
+    { Misses(settings_, log_, readers_).note(problem_, device_, dispatch::Source::portfolio); }
     const auto misses = store().misses();
     ASSERT_EQ(misses.size(), 1U);
     EXPECT_EQ(misses[0].problem_key, problem_.key());
@@ -42,7 +42,7 @@ TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
 TEST_F(MissesTest, CountTheCallsOfAPlan) {
     settings_.record_misses = true;
     Misses misses(settings_, log_, readers_);
-    Misses::Calls calls = misses.note(problem_, device_.identity, dispatch::Source::near);
+    Misses::Calls calls = misses.note(problem_, device_, dispatch::Source::near);
     ASSERT_NE(calls, nullptr);
     *calls += 9;
     misses.flush();
@@ -58,9 +58,9 @@ TEST_F(MissesTest, CountTheCallsOfAPlan) {
 TEST_F(MissesTest, AreWrittenInBatchesBeforeTheEnd) {
     settings_.record_misses = true;
     Misses misses(settings_, log_, readers_);
-    for (int i = 0; i < 127; ++i) misses.note(problem_, device_.identity, dispatch::Source::portfolio);
+    for (int i = 0; i < 127; ++i) misses.note(problem_, device_, dispatch::Source::portfolio);
     EXPECT_FALSE(std::filesystem::exists(settings_.database));
-    misses.note(problem_, device_.identity, dispatch::Source::portfolio);
+    misses.note(problem_, device_, dispatch::Source::portfolio);
     EXPECT_EQ(store().misses().at(0).count, 128);
 }
 

@@ -42,6 +42,16 @@ ResolvedCandidate near_candidate(const db::Winner& winner, Source source) {
     return {winner.candidate, Origin::near, winner.provenance.nvrtc, 0, 0, -1, source};
 }
 
+std::string mark_of(const db::WinnerStore& store) {
+    std::string mark = std::to_string(store.count({}));
+    for (const db::Winner& newest : store.list({.limit = 1})) {
+        mark += ' ' + newest.class_key + ' ' + newest.candidate.to_string() + ' ' + newest.template_identity + ' ' +
+                newest.provenance.date + ' ' + std::to_string(newest.timing.median_us) + ' ' + newest.doubt;
+        for (const Extent& extent : newest.extents) mark += ' ' + std::to_string(extent.value);
+    }
+    return mark;
+}
+
 }  // namespace
 
 StoredCandidates::StoredCandidates(Files files, const Catalogue& catalogue, Warn warn)
@@ -50,6 +60,7 @@ StoredCandidates::StoredCandidates(Files files, const Catalogue& catalogue, Warn
       warn_(std::move(warn)),
       database_state_(FileState::of_database(files_.database)),
       shipped_state_(FileState::of_folder(files_.shipped)),
+      winners_state_(database_state_),
       identities_(catalogue) {}
 
 void StoredCandidates::say(const Warnings& warnings) const {
@@ -235,6 +246,31 @@ std::vector<PassedOver> StoredCandidates::portfolio_kernels_passed_over(const Pr
     return all;
 }
 
+// A winner that is put is a new row: the number of rows and the newest one tell whether others were put or removed.
+bool StoredCandidates::winners_changed() {
+    const FileState state = FileState::of_database(files_.database);
+    const std::lock_guard lock(mutex_);
+    if (state.is_surely_as(winners_state_)) return false;
+    if (!state.is_same_file(winners_state_)) forget_store();
+    Warnings said_by_the_next_reader;
+    std::string mark;
+    try {
+        const db::WinnerStore* const open = store(said_by_the_next_reader);
+        if (open == nullptr) return false;
+        mark = mark_of(*open);
+    } catch (const Error&) {
+        return false;
+    }
+    winners_state_ = state;
+    return std::exchange(winners_mark_, mark) != mark;
+}
+
+// REQUIRES: mutex_ is held.
+void StoredCandidates::forget_store() {
+    store_.reset();
+    store_has_database_ = false;
+}
+
 bool StoredCandidates::refresh() {
     const FileState database = FileState::of_database(files_.database), shipped = FileState::of_folder(files_.shipped);
     const std::lock_guard lock(mutex_);
@@ -242,8 +278,7 @@ bool StoredCandidates::refresh() {
     if (!is_database_old && !is_shipped_old) return false;
     // An open database shows what others write to it; one that was replaced does not, nor do shipped files.
     if (is_shipped_old || !database.is_same_file(database_state_)) {
-        store_.reset();
-        store_has_database_ = false;
+        forget_store();
     }
     if (is_shipped_old) {
         read_portfolios_.reset();

@@ -71,6 +71,11 @@ class StoredCandidates {
         write();
     }
 
+    // Whether winners were added to the database or removed since this was asked last, or since the start. Trials and misses that
+    // are written do not count. A database that is busy, or cannot be read, is asked again next time. Reads one row where the
+    // file has changed, and opens nothing where it has not.
+    bool winners_changed();
+
     // Forgets what was read where the files have changed since; whether they have. They are looked at and not opened.
     bool refresh();
 
@@ -84,8 +89,9 @@ class StoredCandidates {
     template <typename Read>
     void with_store(Read read);
     void say(const Warnings& warnings) const;
-    // nullptr if nothing can be opened. REQUIRES for these three: mutex_ is held.
+    // nullptr if nothing can be opened. REQUIRES for these four: mutex_ is held.
     db::WinnerStore* store(Warnings& warnings);
+    void forget_store();
     // The portfolios as they were read, which may hold what is not used.
     const std::vector<db::Portfolio>& read_portfolios(Warnings& warnings);
     // The portfolio of the problem's class with the kernels that today's templates can make, and what it says of itself; nullptr
@@ -103,6 +109,8 @@ class StoredCandidates {
     std::optional<std::vector<db::Portfolio>> read_portfolios_;  // once they were looked for
     std::optional<std::vector<db::Portfolio>> portfolios_;       // of those, what is of today's templates
     FileState database_state_, shipped_state_;                   // when they were last looked at
+    FileState winners_state_;                                    // of the database, when winners_changed() last read it
+    std::string winners_mark_;                                   // what it read; empty: nothing yet
     TemplateIdentities identities_;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "src/core/system/processors.h"
@@ -40,14 +42,28 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
       builder_(services_, cache_),
       stand_ins_(services_),
       fork_generation_(fork_generation()),
-      background_(static_cast<unsigned>(std::clamp(usable_processors() / 2, 1, 8))) {
+      background_(static_cast<unsigned>(std::clamp(usable_processors() / 2, 1, 8))),
+      pick_up_(services_, cache_) {
     process_end::watch(process_end::After::driver_opened);
     if (!services_.settings.warning.empty()) services_.log.warn(services_.settings.warning);
+    start_looking();
     if (services_.settings.on_miss != AUTOTUNE_ON_MISS_BACKGROUND) return;
     stand_ins_.load_general_kernels(general);
     if (const auto current = gpu::current_context(*services_.driver))
         stand_ins_.reserve_scratch({.context_id = current->id, .bytes = kReservedScratchBytes});
     background_.start();  // a thread takes longer to make than a call may take
+}
+
+// A program that records its misses is one that somebody tunes for while it runs.
+void Handle::start_looking() {
+    const Settings& settings = services_.settings;
+    if (!settings.record_misses || settings.database.empty()) return;
+    try {
+        looks_.emplace(settings.look_interval, [this] { pick_up_.look(); });
+    } catch (const std::system_error& error) {
+        services_.log.warn(std::string("no thread looks for new winners (") + error.what() +
+                           "): autotune_refresh() finds them, autotune_flush_misses() writes the misses");
+    }
 }
 
 bool Handle::is_foreign() const noexcept {

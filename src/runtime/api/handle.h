@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "src/runtime/plan/pick_up.h"
 #include "src/runtime/plan/plan.h"
 #include "src/runtime/plan/plan_builder.h"
 #include "src/runtime/plan/plan_cache.h"
@@ -14,6 +16,7 @@
 #include "src/runtime/plan/services.h"
 #include "src/runtime/plan/stand_ins.h"
 #include "src/runtime/process/background.h"
+#include "src/runtime/process/periodic.h"
 
 namespace autotune::runtime {
 
@@ -57,6 +60,7 @@ class Handle {
     const Catalogue& catalogue() const { return services_.catalogue; }
 
   private:
+    void start_looking();
     // Throw Failure{no context}.
     std::uint64_t current_context_id() const;
     PlanLookup lookup(const PlanRequest& request) const;
@@ -79,7 +83,10 @@ class Handle {
     std::atomic<int> warming_{0};
     std::mutex refreshing_;  // held while refresh() runs
     int fork_generation_;
-    Background background_;  // the last member: its threads use the others
+    // The last members: their threads use the others.
+    Background background_;
+    PickUp pick_up_;
+    std::optional<Periodic> looks_;
 };
 
 }  // namespace autotune::runtime

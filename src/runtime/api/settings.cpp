@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -122,6 +123,9 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // a bare name is searched by the loader
     settings.on_miss = options.on_miss;
     settings.record_misses = options.record_misses != 0;
+    // Tests do not wait for a minute.
+    if (const int given_ms = std::atoi(variable(asked, "AUTOTUNE_TEST_LOOK_MS").c_str()); given_ms > 0)
+        settings.look_interval = std::chrono::milliseconds(given_ms);
     settings.log_level = level_of(variable(asked, "AUTOTUNE_LOG"));
     settings.log = options.log;
     settings.log_user = options.log_user;

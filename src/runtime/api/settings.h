@@ -2,6 +2,7 @@
 
 #include <autotune/autotune.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct Settings {
     std::string pin;           // empty: none
     autotune_on_miss on_miss = AUTOTUNE_ON_MISS_COMPILE;
     bool record_misses = false;
+    std::chrono::milliseconds look_interval{60'000};  // with record_misses: between two looks for new winners
     autotune_log_level log_level = AUTOTUNE_LOG_INFO;
     autotune_log_function log = nullptr;
     void* log_user = nullptr;

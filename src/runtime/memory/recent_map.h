@@ -61,6 +61,15 @@ class RecentMap {
         over.splice(over.end(), gone_, gone_.begin(), first);
     }
 
+    // All entries, in the order in which they came. It counts as no read of theirs.
+    std::vector<std::pair<Key, Value>> copy() const {
+        std::vector<std::pair<Key, Value>> all;
+        const std::lock_guard lock(mutex_);
+        all.reserve(nodes_.size());
+        for (const auto& node : nodes_) all.emplace_back(node->key, *node->value.load());
+        return all;
+    }
+
     std::size_t size() const {
         const std::lock_guard lock(mutex_);
         return nodes_.size();

@@ -1,5 +1,6 @@
 #include "src/runtime/plan/misses.h"
 
+#include <set>
 #include <string>
 
 #include "src/core/error.h"
@@ -19,17 +20,32 @@ Misses::~Misses() {
     }
 }
 
-Misses::Calls Misses::note(const Problem& problem, const DeviceIdentity& device, dispatch::Source source) {
+Misses::Calls Misses::note(const Problem& problem, const Device& device, dispatch::Source source) {
     if (!settings_.record_misses || settings_.database.empty()) return nullptr;
     auto calls = std::make_shared<std::atomic<std::int64_t>>(1);
     bool is_full = false;
     {
         const std::lock_guard lock(mutex_);
-        misses_.push_back({problem, device, source, calls});
+        misses_.push_back({problem, &device, source, calls});
         is_full = ++unwritten_plans_ >= kMissesPerWrite;
     }
     if (is_full) flush();
     return calls;
+}
+
+// Asks without the lock, which planning threads take.
+void Misses::forget(const std::function<bool(const Problem&, const Device&)>& has_winner) {
+    std::vector<Miss> known;
+    {
+        const std::lock_guard lock(mutex_);
+        known = misses_;
+    }
+    std::set<Calls> tuned;
+    for (const Miss& miss : known)
+        if (has_winner(miss.problem, *miss.device)) tuned.insert(miss.calls);
+    known.clear();  // its counters are plans that somebody holds
+    const std::lock_guard lock(mutex_);
+    std::erase_if(misses_, [&](const Miss& miss) { return tuned.contains(miss.calls); });
 }
 
 void Misses::write(const std::vector<db::Miss>& misses) const {
@@ -50,7 +66,7 @@ void Misses::flush() {
             const std::int64_t calls = miss.calls->load(std::memory_order_relaxed);
             if (calls == 0) continue;
             places.push_back(i);
-            counted.push_back({miss.problem, miss.device, std::string(to_string(miss.source)), calls});
+            counted.push_back({miss.problem, miss.device->identity, std::string(to_string(miss.source)), calls});
         }
         if (counted.empty()) return;
         try {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,16 +29,18 @@ class Misses {
     Misses& operator=(const Misses&) = delete;
 
     // Notes a problem and what served it, once for the plan that was made. Launches of that plan are counted by raising the
-    // result; nullptr if nothing is noted.
+    // result; nullptr if nothing is noted. REQUIRES: the device outlives this.
     using Calls = std::shared_ptr<std::atomic<std::int64_t>>;
-    Calls note(const Problem& problem, const DeviceIdentity& device, dispatch::Source source);
+    Calls note(const Problem& problem, const Device& device, dispatch::Source source);
+    // Counts no more what `has_winner` says is tuned now: a plan that the caller holds would note it again and again.
+    void forget(const std::function<bool(const Problem&, const Device&)>& has_winner);
     // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
     void flush();
 
   private:
     struct Miss {
         Problem problem;
-        DeviceIdentity device;
+        const Device* device;
         dispatch::Source source;
         Calls calls;  // and the plan itself, since they were last written
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel_templates/empty_sum.h"
 #include "src/core/error.h"
 #include "src/core/integer_math.h"
 #include "src/runtime/process/fork.h"
@@ -156,6 +157,10 @@ void Plan::share_workspace() {
 
 const Plan& Plan::plan_for(const Call& call) const noexcept {
     return when_zero_ && is_zero_float(call.scalars[zero_scalar_]) ? *when_zero_ : *this;
+}
+
+bool Plan::is_empty_sum() const {
+    return family_.name() == empty_sum_family().name();
 }
 
 double Plan::predicted_us() const {

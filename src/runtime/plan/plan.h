@@ -75,6 +75,10 @@ class Plan {
     double recorded_us() const { return recorded_us_; }
     double recorded_rival_us() const { return recorded_rival_us_; }
     double expected_regret() const { return regret_; }
+    const Problem& problem() const { return problem_; }
+    const Device& device() const { return device_; }
+    // Whether it serves a problem whose sums are of nothing, which no winner does.
+    bool is_empty_sum() const;
     // By the family's cost model, computed now; 0: it has no opinion.
     double predicted_us() const;
     std::size_t tensor_count() const { return tensor_count_; }

@@ -82,7 +82,7 @@ SharedPlan PlanBuilder::build(const PlanSpec& spec) {
     if (!plan) std::rethrow_exception(attempt.failure);
     if (attempt.source == Source::none) return plan;
     const bool is_fallback = (attempt.failure || attempt.disqualified) && attempt.source == Source::family_default;
-    plan->count_calls(services_.misses.note(problem, device.identity, is_fallback ? Source::fallback : attempt.source));
+    plan->count_calls(services_.misses.note(problem, device, is_fallback ? Source::fallback : attempt.source));
     return plan;
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "src/runtime/memory/reading.h"
 #include "src/runtime/memory/recent_map.h"
@@ -51,11 +53,17 @@ class PlanCache {
     void keep(const PlanKey& key, SharedPlan plan, std::uint64_t generation);
     void keep_stand_in(const PlanKey& key, SharedPlan plan, std::shared_ptr<std::atomic<bool>> is_awaited = nullptr);
 
+    // All plans that made() would give.
+    std::vector<std::pair<PlanKey, SharedPlan>> made_plans() const;
+    // The plan of a key is made again when it is looked up next; until then it serves where the policy makes none in a call.
+    void make_again(const PlanKey& key, SharedPlan plan);
+
     // Plans of an older generation are made again when they are looked up next.
     std::uint64_t generation() const noexcept { return generation_; }
     void begin_generation() noexcept { ++generation_; }
 
   private:
+    static constexpr std::uint64_t kNoGeneration = ~std::uint64_t{0};
     // Of plans, each of some 6 to 16 KB: a program that plans 20,000 numbers of rows would keep 200 MB of them.
     static constexpr std::size_t kMostPlanBytes = std::size_t{16} << 20;
 

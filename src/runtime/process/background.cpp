@@ -1,13 +1,13 @@
 #include "src/runtime/process/background.h"
 
 #include <cxxabi.h>
-#include <signal.h>
 
 #include <system_error>
 #include <utility>
 
 #include "src/runtime/process/late_destroy.h"
 #include "src/runtime/process/process_end.h"
+#include "src/runtime/process/quiet_thread.h"
 
 namespace autotune::runtime {
 namespace {
@@ -80,20 +80,11 @@ void Background::wait() {
     }
 }
 
-// The new thread inherits the mask: the caller's signals stay with the caller's threads. REQUIRES: mutex_ is held.
+// REQUIRES: mutex_ is held.
 void Background::start_thread() {
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        threads_.reserve(threads_.size() + 1);
-        threads_.emplace_back([this] { serve(); });
-        ++alive_;
-    } catch (...) {
-        ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-        throw;
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    threads_.reserve(threads_.size() + 1);
+    threads_.push_back(start_quiet_thread([this] { serve(); }));
+    ++alive_;
 }
 
 // Until there is work, for as long as more is likely to come.

@@ -25,6 +25,7 @@ CASES = [
     ({"README.md": "word " * 700}, ""),
     ({"README.md": "word " * 701}, "README.md: 701 words"),
     ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_NEW");\n'}, "AUTOTUNE_NEW, which src/a.cpp reads, is missing"),
+    ({"src/a.cpp": 'auto y = secure_getenv("AUTOTUNE_TEST_NEW");\n', "docs/environment.md": "| `AUTOTUNE_DB` | a |\n| `AUTOTUNE_TEST_NEW` | b |\n"}, ""),
     ({"src/a.cpp": '// reads "AUTOTUNE_NEW" no more\n'}, ""),
     ({"docs/environment.md": "| `AUTOTUNE_DB` | a |\n| `AUTOTUNE_OLD` | b |\n"}, "nothing reads AUTOTUNE_OLD"),
     ({"kernel_templates/a.cuh": "int a;\nconstexpr int math_groups = 2;\n"}, "kernel_templates/a.cuh:2: math_groups was replaced by consumer_warpgroups"),

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace autotune::runtime {
+
+// A thread of the library with every signal blocked: the caller's signals stay with the caller's threads. Throws
+// std::system_error or std::bad_alloc.
+std::thread start_quiet_thread(std::function<void()> work);
+
+}  // namespace autotune::runtime
