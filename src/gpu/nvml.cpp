@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <vector>
 
 #include "src/gpu/shared_library.h"
@@ -15,6 +16,7 @@ namespace nvml_abi {
 
 using NvmlDevice = struct nvmlDevice_st*;
 constexpr int kSuccess = 0;
+constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 constexpr int kNoInit = -1;
 constexpr int kSmClock = 1;
@@ -25,6 +27,20 @@ struct ProcessInfo {  // nvmlProcessInfo_v2_t
     unsigned long long used_bytes;
     unsigned gpu_instance;
     unsigned compute_instance;
+};
+
+struct Utilisation {  // nvmlUtilization_t
+    unsigned gpu_percent;
+    unsigned memory_percent;
+};
+
+struct ProcessSample {  // nvmlProcessUtilizationSample_t
+    unsigned pid;
+    unsigned long long time_us;
+    unsigned sm_percent;
+    unsigned memory_percent;
+    unsigned encoder_percent;
+    unsigned decoder_percent;
 };
 
 struct MemoryInfo {  // nvmlMemory_t
@@ -50,6 +66,8 @@ struct Nvml::Api {
     int (*throttle)(NvmlDevice, unsigned long long*) = nullptr;
     int (*processes)(NvmlDevice, unsigned*, ProcessInfo*) = nullptr;
     int (*memory)(NvmlDevice, MemoryInfo*) = nullptr;
+    int (*utilisation)(NvmlDevice, Utilisation*) = nullptr;
+    int (*process_samples)(NvmlDevice, ProcessSample*, unsigned*, unsigned long long) = nullptr;
     bool started = false;
 
     void bind(const SharedLibrary& library) {
@@ -68,6 +86,8 @@ struct Nvml::Api {
         }
         library.find("nvmlDeviceGetComputeRunningProcesses_v3", processes);
         library.find("nvmlDeviceGetMemoryInfo", memory);
+        library.find("nvmlDeviceGetUtilizationRates", utilisation);
+        library.find("nvmlDeviceGetProcessUtilization", process_samples);
     }
 
     std::optional<NvmlDevice> device(const std::string& uuid) const {
@@ -187,6 +207,57 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
 std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) const {
     const auto others = processes(uuid, own_pid);
     return others ? std::optional(static_cast<int>(others->size())) : std::nullopt;
+}
+
+// The samples that came after `since_us`, which is moved on; nullopt where the card has none to give, as a MIG slice.
+std::optional<std::map<unsigned, int>> Nvml::busy_processes(const std::string& uuid, unsigned long long& since_us) const {
+    const auto device = api_->device(uuid);
+    if (!device || api_->process_samples == nullptr) return std::nullopt;
+    std::vector<ProcessSample> samples(64);
+    for (int attempt = 0; attempt < 4; ++attempt) {
+        auto count = static_cast<unsigned>(samples.size());
+        const int result = api_->process_samples(*device, samples.data(), &count, since_us);
+        if (result == kNotFound) return std::map<unsigned, int>{};
+        if (result == kInsufficientSize) {
+            samples.resize(count + 64);
+            continue;
+        }
+        if (result != kSuccess) return std::nullopt;
+        std::map<unsigned, int> busy;
+        const unsigned long long before_us = since_us;
+        for (unsigned i = 0; i < count; ++i) {
+            const ProcessSample& sample = samples[i];
+            if (sample.time_us <= before_us) continue;  // slots that nobody fills are all 0
+            since_us = std::max(since_us, sample.time_us);
+            int& percent = busy[sample.pid];
+            percent = std::max(percent, static_cast<int>(sample.sm_percent));
+        }
+        return busy;
+    }
+    return std::nullopt;
+}
+
+CardLoad Nvml::load(const std::string& uuid, unsigned long long& since_us) const {
+    CardLoad now;
+    const auto device = api_->device(uuid);
+    if (!device) return now;
+    Utilisation utilisation{};
+    if (api_->utilisation != nullptr && api_->utilisation(*device, &utilisation) == kSuccess)
+        now.percent = static_cast<int>(utilisation.gpu_percent);
+    MemoryInfo memory{};
+    if (api_->memory != nullptr && api_->memory(*device, &memory) == kSuccess)
+        now.used_gib = static_cast<double>(memory.used_bytes) / (1024.0 * 1024.0 * 1024.0);
+    const auto listed = processes(uuid, 0);
+    const auto busy = busy_processes(uuid, since_us);
+    if (!listed && !busy) return now;
+    std::map<unsigned, CardLoad::Process> all;
+    if (listed)
+        for (const Process& each : *listed) all[each.pid] = {each.pid, busy ? std::optional(0) : std::nullopt};
+    if (busy)
+        for (const auto& [pid, percent] : *busy) all[pid] = {pid, percent};
+    now.processes.emplace();
+    for (const auto& [pid, process] : all) now.processes->push_back(process);
+    return now;
 }
 
 std::string Nvml::usage_text(const std::string& uuid, int own_pid) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,17 @@
 #include "src/core/statistics/trial.h"
 
 namespace autotune::gpu {
+
+// The load of a card.
+struct CardLoad {
+    struct Process {
+        unsigned pid = 0;
+        std::optional<int> percent{};  // of the multiprocessors' time since the last reading; nullopt: NVML does not tell
+    };
+    std::optional<int> percent{};      // of the last second (or less) in which any kernel ran
+    std::optional<double> used_gib{};  // of its memory
+    std::optional<std::vector<Process>> processes{};
+};
 
 // NVML, where it is found. Reads only; never changes a setting. Own prototypes: no header of it is needed.
 class Nvml {
@@ -26,6 +38,9 @@ class Nvml {
     // Who uses the card and how much memory is left, in words: "0.4 of 139.8 GiB are free; used by process 4711 (python3, 138.2
     // GiB)". Empty if nothing is known. Processes of other containers may have no name here.
     std::string usage_text(const std::string& uuid, int own_pid) const;
+    // The processes that compute on the card, and how much of its memory is in use. Unknown readings are nullopt. `since_us` is
+    // NVML's time of the last sample that was read before (0: none), and is moved on.
+    CardLoad load(const std::string& uuid, unsigned long long& since_us) const;
     ~Nvml();
 
   private:
@@ -35,6 +50,7 @@ class Nvml {
         std::optional<unsigned long long> used_bytes;
     };
     std::optional<std::vector<Process>> processes(const std::string& uuid, int own_pid) const;
+    std::optional<std::map<unsigned, int>> busy_processes(const std::string& uuid, unsigned long long& since_us) const;
     struct Api;
     std::unique_ptr<Api> api_;
 };

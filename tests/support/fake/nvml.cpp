@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "tests/support/fake/call_log.h"
@@ -12,10 +13,25 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr int kNotSupported = 3;
+constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
+
+// A test changes readings while the product runs by a file beside the script, SCRIPT.nvml: name=value words that go before those
+// of the script.
+bool changed_reading(const char* name, double& value) {
+    std::ifstream file(autotune::fake::Script::get().marker("nvml"));
+    for (std::string word; file >> word;) {
+        const std::size_t equals = word.find('=');
+        if (equals == std::string::npos || word.substr(0, equals) != name) continue;
+        value = std::atof(word.c_str() + equals + 1);
+        return true;
+    }
+    return false;
+}
 
 // False: the card has no such reading.
 bool reading(const char* name, double usual, double& value) {
+    if (changed_reading(name, value)) return true;
     const autotune::fake::Script& script = autotune::fake::Script::get();
     if (script.word("nvml", name, "") == "none") return false;
     value = script.number("nvml", name, usual);
@@ -105,6 +121,38 @@ extern "C" {
     total_free_used[0] = mib(total_mib);
     total_free_used[1] = mib(free_mib);
     total_free_used[2] = mib(total_mib - free_mib);
+    return kSuccess;
+}
+
+struct Utilisation {
+    unsigned gpu_percent;
+    unsigned memory_percent;
+};
+[[gnu::visibility("default")]] int nvmlDeviceGetUtilizationRates(void*, Utilisation* rates) {
+    double percent = 0;
+    if (!reading("utilisation", 0, percent)) return kNotSupported;
+    *rates = {static_cast<unsigned>(percent), 0};
+    return kSuccess;
+}
+
+struct ProcessSample {
+    unsigned pid;
+    unsigned long long time_us;
+    unsigned sm_percent, memory_percent, encoder_percent, decoder_percent;
+};
+// One sample of each process that is listed, with `busy_percent` of the card's time; of a card that is all idle none.
+[[gnu::visibility("default")]] int nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count,
+                                                                   unsigned long long since_us) {
+    double percent = 0, running = 0;
+    if (!reading("busy_percent", 0, percent) || !reading("processes", 0, running)) return kNotSupported;
+    if (percent == 0 || running == 0) return kNotFound;
+    const unsigned room = *count;
+    *count = static_cast<unsigned>(running);
+    if (*count > room) return kInsufficientSize;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto now_us = static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    if (now_us <= since_us) return kNotFound;
+    for (unsigned i = 0; i < *count; ++i) samples[i] = {100000000 + i, now_us, static_cast<unsigned>(percent), 0, 0, 0};
     return kSuccess;
 }
 
