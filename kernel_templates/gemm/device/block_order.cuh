@@ -11,7 +11,7 @@ struct BlockOrder {
 
 struct BlockTile {
     int row, col;  // first of the tile
-    int slice;     // batches, and parts of K if there are several: which walk over C this is
+    int slice;     // index over batches and, with split-K, over parts of K
 };
 
 template <int block_m, int block_n>

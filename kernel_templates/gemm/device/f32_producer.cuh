@@ -74,7 +74,7 @@ __device__ __forceinline__ void produce(const Ring& ring, const Extents& s, cons
             at.next(ring.stages);
         }
     }
-    // A block must not leave while a peer may still arrive on its barriers: all have when its ring is empty.
+    // A peer may still arrive on this block's barriers, so the block stays until its ring is empty: then all peers have arrived.
     if constexpr (cluster_blocks > 1) {
         for (int stage = 0; stage < ring.stages; ++stage) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);

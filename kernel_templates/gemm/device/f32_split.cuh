@@ -4,8 +4,8 @@
 
 namespace {
 
-// An element as a sum of two: `high` is rounded to tf32, `low` is what that leaves, exactly, of which the hardware drops one bit at
-// most. Rounding may carry into infinity, and `low` of an infinity is NaN: results that are not finite are made again (see exact_sum).
+// Splits an element into a sum of two. `high` is rounded to tf32; `low` is the exact rest, of which the hardware drops one bit at most.
+// Rounding may carry into infinity, and `low` of an infinity is NaN, so results that are not finite are computed again (see exact_sum).
 struct TwoParts {
     u32 high, low;
 };
@@ -25,7 +25,7 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&acc)[4], const u32 (&a)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// One element of C as CUDA cores sum it: what overflow, infinities and NaN give in IEEE arithmetic.
+// One element of C, summed on CUDA cores: overflow, infinities and NaN as in IEEE arithmetic.
 __device__ __forceinline__ f32 exact_sum(const f32* a, i64 step_a, const f32* b, i64 step_b, int k) {
     f32 sum = 0.0F;
 #pragma unroll 1

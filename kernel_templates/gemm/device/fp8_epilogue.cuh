@@ -1,6 +1,6 @@
-// What becomes of a scaled sum of fp8 products on its way to C: the bias of its column is added, and beta times what C holds; its magnitude
-// counts for amax; a C in fp8 has a factor and saturates. REQUIRES common/fp8.cuh, gemm/device/pair_store.cuh, gemm/device/fp8_scales.cuh and, before the
-// include: AUTOTUNE_EPILOGUE (0: there is none of it, and nothing is compiled), Bias, has_bias, scales_c, keeps_amax, block_m, block_n, Out.
+// The epilogue of fp8 products: adds the bias of the column and beta times C to a scaled sum, keeps the largest magnitude for amax, and
+// scales and saturates a C in fp8. REQUIRES common/fp8.cuh, gemm/device/pair_store.cuh, gemm/device/fp8_scales.cuh and, before the include:
+// AUTOTUNE_EPILOGUE (0: nothing is compiled), Bias, has_bias, scales_c, keeps_amax, block_m, block_n, Out.
 #pragma once
 
 #if AUTOTUNE_EPILOGUE
@@ -15,7 +15,8 @@ namespace {
 
 constexpr bool has_epilogue = AUTOTUNE_EPILOGUE != 0;
 constexpr bool writes_fp8 = sizeof(Out) == 1;
-// The biases of a tile's columns, of each consumer warpgroup. Exchanged, they are of rows, and a thread has its own in registers.
+// The biases of a tile's columns, for each consumer warpgroup. With exchanged operands biases belong to rows, and a thread keeps its own in
+// registers.
 constexpr u32 bias_bytes = has_bias && !swap_ab ? block_n * 4 : 0;
 
 class Epilogue {
@@ -24,7 +25,7 @@ class Epilogue {
         if constexpr (scales_c) scale_ = load_scale(scale_d);
     }
 
-    // The biases of a consumer warpgroup's tile, early, and where C ends in it, as this thread counts.
+    // Loads the biases of a consumer warpgroup's tile early, and computes where C ends in the tile, in this thread's coordinates.
     template <int bands>
     __device__ __forceinline__ void read(const Extents& s, const Tile& tile, int row0) {
         const int lane = threadIdx.x % 32, row = tile.m0 + row0 + threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -38,7 +39,8 @@ class Epilogue {
             for (int i = 0; i < column_loads; ++i) biases_[i] = bias_at(min(tile.n0 + i * 128 + static_cast<int>(threadIdx.x % 128), s.n - 1));
         }
     }
-    // Lets the consumer warpgroup see the biases of its columns, in `area`, after all its threads have left those of the tile before.
+    // Writes the biases of its columns to `area` for the consumer warpgroup, after all its threads have finished with those of the previous
+    // tile.
     __device__ __forceinline__ void publish(u32 area, int barrier) {
         if constexpr (has_bias && !swap_ab) {
             hopper::named_barrier(barrier, 128);
@@ -52,13 +54,13 @@ class Epilogue {
         }
     }
 
-    // A consumer warpgroup's sums in row `half` of a band (0, or 1: eight below) and column group j, as C takes them.
+    // The final values of a consumer warpgroup's sums in row `half` of a band (0, or 1: eight rows below) and column group j.
     __device__ __forceinline__ Pair applied(int band, int half, int j, const Pair& sums) {
         if constexpr (!has_epilogue) return sums;
         const int row = band * 64 + half * 8, column = j * 8;
         return finished(biased(band, half, j, sums), row < rows_left_ && column < columns_left_, row < rows_left_ && column + 1 < columns_left_);
     }
-    // The same, to memory with beta times what is there.
+    // The same, stored to C; adds beta times the old C.
     __device__ __forceinline__ void store_applied(const Output& out, const Extents& s, const Tile& tile, int row, int column, int band, int half,
                                                   int j, const Pair& sums) {
         if constexpr (has_epilogue)
@@ -66,7 +68,7 @@ class Epilogue {
         else
             store_pair<true>(out, s, tile, row, column, sums);
     }
-    // The same where nothing was read early.
+    // The same without biases that were loaded early.
     __device__ __forceinline__ void store_sums(const Output& out, const Extents& s, const Tile& tile, int row, int column, const Pair& sums) {
         if constexpr (!has_epilogue) {
             store_pair<true>(out, s, tile, row, column, sums);
@@ -81,7 +83,7 @@ class Epilogue {
         }
     }
 
-    // Raises amax to what this thread's warp found, with all its lanes.
+    // Raises amax to the largest magnitude in this warp. Called by all lanes.
     __device__ __forceinline__ void raise_amax() const {
         if constexpr (keeps_amax) {
             const u32 largest = __reduce_max_sync(0xffffffffu, largest_);
@@ -98,9 +100,9 @@ class Epilogue {
         asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(biases.low), "=f"(biases.high) : "r"(area_ + j * 32));
         return {sums.low + biases.low, sums.high + biases.high};
     }
-    // The bits of magnitudes are ordered as the numbers are, and a NaN's are above all.
+    // Bit patterns of magnitudes are ordered like the numbers, with NaN above all.
     __device__ __forceinline__ void count(float value) { largest_ = max(largest_, __float_as_uint(value) & 0x7FFFFFFFu); }
-    // Values of C, which has those that count: their factor is applied.
+    // Counts two values of C for amax, then applies the factor of C.
     __device__ __forceinline__ Pair finished(const Pair& values, bool has_low, bool has_high) {
         if constexpr (keeps_amax) {
             if (has_low) count(values.low);

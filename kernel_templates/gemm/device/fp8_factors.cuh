@@ -1,4 +1,4 @@
-// Scales of fp8 products as the warpgroups that multiply with wgmma apply them. REQUIRES gemm/device/fp8_scales.cuh, gemm/device/fp8_epilogue.cuh,
+// How consumer warpgroups apply the scales of fp8 products. REQUIRES gemm/device/fp8_scales.cuh, gemm/device/fp8_epilogue.cuh,
 // common/hopper.cuh and, before the include: swap_ab, block_m, block_n, bands, accumulators, Sums, cluster_k, owner_of.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-// What a thread of a consumer warpgroup multiplies a tile's sums by: alpha and its rows' scales in registers, those of the columns in shared memory.
+// The factors of a tile's sums for one thread: alpha and its rows' scales in registers, those of the columns in shared memory.
 class Factors {
   public:
     __device__ __forceinline__ explicit Factors(float alpha) : alpha_(alpha) {}
@@ -21,7 +21,7 @@ class Factors {
         }
     }
 
-    // Lets the consumer warpgroup see the columns' scales, in `area`, after all its threads have left those of the tile before.
+    // Writes the columns' scales to `area` for the consumer warpgroup, after all its threads have finished with those of the previous tile.
     __device__ __forceinline__ void publish(u32 area, int barrier) {
         if constexpr (scale_mode == 2) {
 #pragma unroll
@@ -60,12 +60,12 @@ class Factors {
 
 // Where the block scales of a consumer warpgroup's part of a tile lie. A has one for each row and 128 k, B for 128 columns and 128 k.
 struct BlockScales {
-    const float* lines;   // of the operand with a scale for each line, at this thread's first
-    const float* blocks;  // of the operand with blocks, at this tile's first
+    const float* lines;   // the operand with a scale for each line: the scale of this thread's first line
+    const float* blocks;  // the operand with a scale for each block: the scale of this tile's first block
     i64 line_stride, line_k, block_k_stride;
     int next_block;
-    int lines_left;    // the last line after the first
-    int second_block;  // columns before those of the next block
+    int lines_left;    // index of the operand's last line, counted from `lines`
+    int second_block;  // number of this thread's columns before the next block begins
 
     __device__ __forceinline__ BlockScales(const Scales& scales, const Extents& s, const Tile& tile, int row0) {
         if constexpr (scale_mode != 3) return;
@@ -94,16 +94,16 @@ struct BlockScales {
 constexpr int in_blocks = swap_ab ? block_m : block_n;
 constexpr bool lies_across_blocks = scale_mode == 3 && in_blocks % scale_block != 0 && scale_block % in_blocks != 0;
 constexpr int touched_blocks = scale_block % in_blocks == 0 ? 1 : 2;  // at most
-// The elements of a tile before its first whole block of scales.
+// How many elements of its first block of scales lie before the tile.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 
-// What a stage of the ring holds of block scales: one for each line of the tile, then a chunk of 16 bytes for each block that it touches, in
-// which a step has its own place: so a chunk of four steps' scales can be copied whole.
+// Block scales in a stage of the ring: one for each line of the tile, then a chunk of 16 bytes for each block that the tile touches. A
+// chunk has a place for each of four steps, so a whole chunk can be copied at once.
 constexpr int scale_lines = swap_ab ? block_n : block_m;
 constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 2 * 4) * 4 : 0;
 __device__ __forceinline__ u32 place_in_chunk(int step) { return (step & 3) * 4; }
 
-// `bytes` to shared memory, of which those beyond `valid` become zero.
+// Copies `bytes` to shared memory; bytes beyond `valid` become zero.
 template <int bytes>
 __device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid = bytes) {
     if constexpr (bytes == 16)
@@ -112,8 +112,8 @@ __device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Where the scales of a tile's lines lie from a step on, those of the block `after` its first from the operand's first step on, and how many
-// lines there are to the operand's end.
+// The scales of a tile from one step on: of its lines, of its first block and of the block `after` it, and how many lines the operand still
+// has.
 struct TileScales {
     const float *lines, *blocks;
     int count;
@@ -137,9 +137,9 @@ __device__ __forceinline__ bool lie_in_chunks(const Scales& scales, const Extent
     return scale_mode == 3 && of_lines.line == 1 && of_blocks.k == 1 && together % 4 == 0 && addresses % 16 == 0;
 }
 
-// Scales in whole chunks, by a thread whose copies the copy engine carries out: two arrivals end a stage's phase of `full`. Copies of a warp's
-// lanes (ScaleFeed) stand behind the operands' requests, 48 KiB, and were what a stage was last filled with: 1,174 clocks a step where DeepGEMM
-// takes 1,107 (4096x4096x7168, 256x128, H200, 2026-11-23).
+// Copies scales in whole chunks by the copy engine, started by one thread: two arrivals complete a stage's phase of `full`. Copies by a
+// warp's lanes (ScaleFeed) queue behind 48 KiB of operands and arrived last: 1,174 clocks a step, where DeepGEMM takes 1,107
+// (4096x4096x7168, 256x128, H200, 2026-11-23).
 class ScaleChunks {
   public:
     __device__ __forceinline__ ScaleChunks(const Scales& scales, const Extents& s, const Tile& tile, int step) {
@@ -150,7 +150,7 @@ class ScaleChunks {
         const int extent = swap_ab ? s.m : s.n, first = swap_ab ? tile.m0 : tile.n0;
         next_block_ = first / scale_block * scale_block + scale_block < extent ? static_cast<int>((swap_ab ? scales.of_x : scales.of_y).line) : 0;
     }
-    // Of `step`, the one after the one before.
+    // REQUIRES: `step` follows the step of the previous call.
     __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full, int step) {
         hopper::barrier_expect(full, line_bytes_ + touched_blocks * 16);
         if (line_bytes_ > 0) bulk::load(stage, lines_, line_bytes_, full, hopper::policy_normal);
@@ -162,11 +162,11 @@ class ScaleChunks {
 
   private:
     const float *lines_, *blocks_;
-    int line_bytes_, next_block_;  // from a block's scales to those of the next
+    int line_bytes_, next_block_;  // distance from a block's scales to those of the next block
 };
 
-// A lane's part in filling the stages of a tile with scales that lie otherwise: 33 arrivals, the copy engine's and one of each lane, end a
-// stage's phase of `full`. Its instructions come one after another and a stage lasts 500 clocks, so there are few of them.
+// One lane's part of copying scales in any other layout: 33 arrivals, the copy engine's and one of each lane, complete a stage's phase of
+// `full`. A stage lasts 500 clocks and a lane's instructions run one after the other, so they are few.
 class ScaleFeed {
   public:
     __device__ __forceinline__ ScaleFeed(const Scales& scales, const Extents& s, const Tile& tile, int step)
@@ -175,7 +175,7 @@ class ScaleFeed {
         in_chunks_ = of_lines.line == 1 && of_lines.k % 4 == 0 && reinterpret_cast<u64>(of_.lines) % 16 == 0;
         of_.blocks += step * (swap_ab ? scales.of_x : scales.of_y).k;
     }
-    // Of `step`, the one after the one before.
+    // REQUIRES: `step` follows the step of the previous call.
     __device__ __forceinline__ void fill(const Scales& scales, u32 stage, u32 full, int step) {
         const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
         const int lane = threadIdx.x % 32;
@@ -201,11 +201,11 @@ class ScaleFeed {
     bool in_chunks_;
 };
 
-// A thread's scales of one step of 128 k, of so many of the tile's bands of rows at a time.
+// A thread's scales of one step of 128 k, for `held_bands` of the tile's bands of rows at a time.
 template <int held_bands>
 class StepScales {
   public:
-    // From device memory, before the multiplications: it takes about as long as they do.
+    // Reads from device memory before the multiplications, which take about as long.
     __device__ __forceinline__ void read(const BlockScales& from, int step) {
         if constexpr (scale_mode == 3) {
             second_block_ = from.second_block;
@@ -231,7 +231,7 @@ class StepScales {
                 for (int i = 0; i < line_count; ++i)
                     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(lines_[i]) : "r"(first + (i / 2 * 64 + i % 2 * 8) * 4));
             }
-            // Exchanged, a consumer warpgroup's 64 or 128 rows are of one of the tile's blocks.
+            // With exchanged operands, a consumer warpgroup's 64 or 128 rows lie in one block of the tile.
             const u32 block = stage + scale_lines * 4 + (swap_ab ? (column_in_block + row0) / scale_block * 16 : 0) + place_in_chunk(step);
 #pragma unroll
             for (int i = 0; i < block_count; ++i) asm volatile("ld.shared.f32 %0, [%1];" : "=f"(blocks_[i]) : "r"(block + i * 16));
@@ -239,7 +239,7 @@ class StepScales {
         }
     }
 
-    // sums += the scales times products, of one band. `begins`: sums = the scales times products.
+    // sums += scales * products, for one band. With `begins`: sums = scales * products.
     template <bool begins = false>
     __device__ __forceinline__ void add(float* sums, const float* products, int band) const {
         if constexpr (scale_mode != 3) {
@@ -271,9 +271,9 @@ class StepScales {
 
   private:
     static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * held_bands;
-    // A consumer warpgroup has 64 or 128 rows, of one block.
+    // A consumer warpgroup's 64 or 128 rows lie in one block.
     static constexpr int block_count = swap_ab || scale_block % block_n == 0 ? 1 : 2;
-    // Columns of a tile that are of one block wherever the tile lies: the greatest power of two that divides both.
+    // The largest run of columns that lies in one block wherever the tile begins: the greatest power of two that divides both.
     static constexpr int chunk_columns = (block_n & -block_n) < scale_block ? (block_n & -block_n) : scale_block;
     static constexpr int chunk_count = block_n / chunk_columns;
     float lines_[line_count], blocks_[block_count];

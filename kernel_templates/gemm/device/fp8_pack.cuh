@@ -3,7 +3,7 @@
 
 namespace {
 
-// Four bytes from an address of any alignment, of which the first `count` are wanted.
+// Four bytes from an address of any alignment; only the first `count` are needed.
 __device__ __forceinline__ u32 gather_word(const u8* from, int count) {
     u32 word = 0;
 #pragma unroll

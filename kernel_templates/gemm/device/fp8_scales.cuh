@@ -27,7 +27,7 @@ struct Scales {
         if constexpr (scale_mode == 1) return alpha * (load_scale(x) * load_scale(y));
         return alpha;
     }
-    // Of a row and of a column of the multiplication; those beyond the edge take the last one's.
+    // The scale of a row or of a column of the multiplication. Lines beyond the edge get that of the last line.
     __device__ __forceinline__ float of_row(const Extents& s, const Tile& tile, int row) const {
         return load_scale(x + tile.batch * of_x.batch + min(row, s.m - 1) * of_x.line);
     }

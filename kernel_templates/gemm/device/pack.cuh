@@ -22,8 +22,8 @@ __device__ __forceinline__ uint4 first_of(const uint4& value, int count) {
     return uint4{word(value.x, 0), word(value.y, 2), word(value.z, 4), word(value.w, 6)};
 }
 
-// Eight neighbouring 16-bit elements from `from` on, of which the first `count` are wanted and the others zero. Reads the aligned 16
-// bytes around them where those lie between `begin` and `end`, the operand's own memory.
+// Eight neighbouring 16-bit elements from `from` on: the first `count`, then zeros. Reads the aligned 16 bytes around them only between
+// `begin` and `end`, the operand's own memory.
 __device__ __forceinline__ uint4 load_eight(const u16* from, int count, const u16* begin, const u16* end) {
     const u64 address = reinterpret_cast<u64>(from);
     const uint4* const aligned = reinterpret_cast<const uint4*>(address & ~15ull);

@@ -1,4 +1,4 @@
-// What beta multiplies, read from C into registers by loads that wait for no store. REQUIRES gemm/device/hopper/hopper_parts.cuh and what it requires.
+// Reads of C into registers, by loads that wait for no store. REQUIRES gemm/device/hopper/hopper_parts.cuh and its requirements.
 #pragma once
 
 namespace {
@@ -8,8 +8,8 @@ __device__ __forceinline__ Pair unpack2(u32 pair) {
     return {to_f32(Element{static_cast<u16>(pair)}), to_f32(Element{static_cast<u16>(pair >> 16)})};
 }
 
-// What C holds at two neighbouring columns; zeros outside of it. Not yet one register where they are read one by one: to make one would
-// wait for them.
+// Two neighbouring columns of C; zeros outside of it. They stay two registers where they are read one by one, because packing them would
+// wait for the loads.
 constexpr bool reads_pairs_of_c = !swap_ab && align_c >= 4;
 struct PairOfC {
     u32 low = 0, high = 0;
@@ -28,7 +28,7 @@ __device__ __forceinline__ PairOfC pair_of_c(const Output& out, const Extents& s
     return pair;
 }
 
-// The same at (row, col), and at the row eight below. Nothing where beta is 0: C may hold anything then.
+// The same at (row, col) and at the row eight below. Reads nothing if beta is 0: C may then hold anything.
 struct QuadOfC {
     PairOfC upper, lower;
 };
@@ -37,7 +37,7 @@ __device__ __forceinline__ QuadOfC quad_of_c(const Output& out, const Extents& s
     return {pair_of_c(out, s, tile, row, col), pair_of_c(out, s, tile, row + 8, col)};
 }
 
-// What goes to C of a pair of sums.
+// The final pair of C for a pair of sums.
 __device__ __forceinline__ Pair with_pair_of_c(const Output& out, const Pair& sums, const PairOfC& before) {
     const Pair c = unpack2<Out>(reads_pairs_of_c ? before.low : before.low | before.high << 16);
     return {out.alpha * sums.low + out.beta * c.low, out.alpha * sums.high + out.beta * c.high};

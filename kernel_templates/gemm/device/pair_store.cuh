@@ -14,7 +14,7 @@ struct Output {
     u32* counters;      // parts finished, one per tile and consumer warpgroup; zero between launches
 };
 
-// What goes to C of a sum. `scaled`: alpha and scales are in it already.
+// The final value of C for a sum. `scaled`: the sum already includes alpha and scales.
 template <bool scaled>
 __device__ __forceinline__ float with_c(const Output& out, const Out* c, float sum) {
     const float value = scaled ? sum : out.alpha * sum;

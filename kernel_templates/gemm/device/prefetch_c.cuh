@@ -1,11 +1,11 @@
-// What beta multiplies, asked for while products are computed: the end of a tile then finds it in L2, half as far away as memory.
-// REQUIRES common/types.cuh.
+// Fetches C into L2 while products are computed, so that the end of a tile finds it there, half as far away as memory. REQUIRES
+// common/types.cuh.
 #pragma once
 
 namespace {
 
-// Asks L2 for the `rows` x `cols` elements of C that exist from `corner` on, at most `most_cols` of them in a row, by `threads` threads of
-// which this is `thread`. Allowed before a dependent launch's turn: L2 is where all writes meet.
+// Fetches into L2 the `rows` x `cols` elements of C from `corner` on that exist, at most `most_cols` of them in a row. Called by `threads`
+// threads; this is number `thread`. Allowed before a dependent launch's turn, because all writes meet in L2.
 template <int most_cols, class Out>
 __device__ __forceinline__ void prefetch_c(const Out* corner, long long ldc, int rows, int cols, int thread, int threads) {
     constexpr int sector = 32 / static_cast<int>(sizeof(Out));

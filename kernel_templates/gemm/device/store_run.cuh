@@ -1,5 +1,5 @@
 #pragma once
-// The end of a gemm: alpha times a run of sums, plus beta times what C holds, rounded once. Needs common/types.cuh.
+// The end of a gemm: alpha times a run of sums, plus beta times C, rounded once. Needs common/types.cuh.
 
 namespace {
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ Pack<Out, width> read_run(const Out* c, int valid) {
     return run;
 }
 
-// `before`: what C holds there; nothing is made of it where beta is 0.
+// `before`: the old values of C, which are ignored if beta is 0.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width>& before, Out* c, f32 alpha, f32 beta, int valid) {
     if (valid <= 0) return;
@@ -31,10 +31,10 @@ __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width
     if (is_whole) store_pack<Out, width>(c, pack);
 }
 
-// The same with what is read from C now.
+// The same, reading the old values of C here.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
-    if (valid <= 0) return;  // before the read: else the compiler reads all of a tile first, and spills
+    if (valid <= 0) return;  // Before the read: otherwise the compiler reads all of a tile first, and spills.
     Pack<Out, width> before;
     if (beta != 0.0F) before = read_run<width>(c, valid);
     store_run<width>(sums, before, c, alpha, beta, valid);

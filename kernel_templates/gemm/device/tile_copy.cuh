@@ -4,8 +4,8 @@
 
 namespace {
 
-// `extent` of M or N by `depth` of K, stored as it lies in memory (rows of K, or rows of M or N), rows `ld` elements apart.
-// `access`: bytes that divide every row's address. The operand has 16-bit elements.
+// A tile of `extent` of M or N by `depth` of K, in the order of memory (rows of K, or rows of M or N), rows `ld` elements apart. `access`:
+// bytes that divide every row's address. The operand has 16-bit elements.
 template <class In, int extent, int depth, bool k_contiguous, int ld, int threads, int access>
 struct TileCopy {
     static constexpr int rows = k_contiguous ? extent : depth;

@@ -6,32 +6,31 @@
 namespace autotune::dot {
 namespace {
 
-// Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/untuned.md): measured over predicted
-// deviates by 15 %. Some stand for more than their names say: plain loads do not reach all that memory gives.
-constexpr double kStartUs = 1.12;              // of a launch, and of what it does before its first load and after its last
-constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler puts before the first product, k contiguous
-constexpr double kRoundUs = 0.367;             // that a thread waits for a round of its loads, or for five accesses of it
+// Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/untuned.md): measured over predicted deviates by 15 %.
+// Some constants absorb other effects: plain loads do not reach the full rate of memory, for example.
+constexpr double kStartUs = 1.12;              // a launch, with its work before the first load and after the last
+constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler issues before the first product, k contiguous
+constexpr double kRoundUs = 0.367;             // a thread's wait for a round of its loads, or for five accesses of it
 constexpr double kLoadUs = 0.00167;            // and for each of them
-constexpr double kWarpUs = 0.0211;             // to start one, of a block
+constexpr double kWarpUs = 0.0211;             // start of one warp of a block
 constexpr double kMeetingUs = 0.247;           // where sums meet in shared memory
 constexpr double kResidentThreads = 1024;      // of an SM
-constexpr double kIssuesPerClock = 2.17;       // of an SM's four at most
-constexpr double kClocksOfLine = 0.616;        // of L1, for a line of 128 bytes that a warp's load touches
+constexpr double kIssuesPerClock = 2.17;       // of four at most on an SM
+constexpr double kClocksOfLine = 0.616;        // L1, for each line of 128 bytes that a warp's load touches
 constexpr double kShareOfMemory = 1.02;        // that plain loads reach
-constexpr double kBytesBeside = 30.9;          // that come with a run of neighbouring lines, in sectors which others read too
+constexpr double kBytesBeside = 30.9;          // extra bytes with a run of neighbouring lines, in sectors that others read too
 constexpr double kInstructions = 117.0;        // beside the loop
 constexpr double kClocksOfInstruction = 5.85;  // to fetch it, and to run it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
-// Loads wait for each other where they are many: of more bytes than these some products took five times what is predicted, and
-// gemm/gemv is for them.
+// Many loads wait for each other: above so many bytes some products took five times the prediction. gemm/gemv is for those.
 constexpr double kKnownBytes = 2.039e6;
 constexpr double kDoubt = 0.141;
 
-// Where Y has many lines, kernels for tensor cores have more trials than this.
+// With more lines of Y, kernels for tensor cores have more trials.
 constexpr std::int64_t kKnownColumns = 20;
 constexpr double kDoubtOfMore = 1.05;
 
-// Lines of 128 bytes that a warp touches by a load of each operand.
+// Lines of 128 bytes that one load of a warp touches, for each operand.
 struct Touched {
     double x, y;
 };

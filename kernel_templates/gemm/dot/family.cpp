@@ -18,7 +18,7 @@ using gemm::DefaultChoice;
 using gemm::Gemm;
 using std::int64_t;
 
-constexpr int64_t kLoadedRegisters = 64;  // of a round: with more the compiler keeps few loads on their way
+constexpr int64_t kLoadedRegisters = 64;  // loads of a round: with more of them the compiler issues few at once
 constexpr int64_t kOtherRegisters = 24;   // addresses; and two a column, its sum and its place
 
 // ---- the space ----

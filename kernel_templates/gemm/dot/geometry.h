@@ -15,7 +15,7 @@ namespace autotune::dot {
 struct Streams : gemm::Streams {
     using gemm::Streams::Streams;
 
-    // k of an access of X, and of one of Y.
+    // k that one access reads, of X and of Y
     std::int64_t width() const { return x_along_k ? align_x / gemm::kElementBytes : 1; }
     std::int64_t width_y() const { return y_along_k ? std::min(width(), align_y / gemm::kElementBytes) : 1; }
 };
@@ -33,7 +33,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_DOT_PARAMETERS)
 
     std::int64_t block_lines() const { return threads / lanes; }
-    // Those of a round of loads, without sums and addresses.
+    // Registers for a round of loads, without sums and addresses.
     std::int64_t loaded_registers(const Streams& x) const;
 };
 

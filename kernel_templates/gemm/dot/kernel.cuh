@@ -13,7 +13,7 @@ constexpr bool trans_a = ${trans_a};
 constexpr bool trans_b = ${trans_b};
 constexpr int align_a = ${align_a};    // bytes
 constexpr int align_b = ${align_b};
-constexpr int reads_c = ${reads_c};    // 0: beta is 0, and nothing is compiled for another
+constexpr int reads_c = ${reads_c};    // 0: beta is known to be 0; reading C is compiled out
 constexpr bool swap_ab = ${swap_ab};   // X is B
 constexpr int threads = ${threads};
 constexpr int lanes = ${lanes};        // threads that share a line of X
@@ -44,7 +44,7 @@ struct Source {
     const In *x, *y;
     i64 x_step, y_step;  // from one k to the next
     i64 column_step;     // from one line of Y to the next
-    int last_column;     // that exists; those behind it are read as that one, and their sums are not stored
+    int last_column;     // last column that exists; columns behind it read that one, and their sums are not stored
 
     __device__ __forceinline__ i64 column(int c) const { return min(c, last_column) * column_step; }
 };
@@ -60,8 +60,8 @@ __device__ __forceinline__ void read(In (&to)[elements], const In* from, i64 ste
     }
 }
 
-// Adds this thread's accesses, of `count` of the line: the loads of a round before its first product. Places are added up, as to
-// multiply them anew would take half of the instructions.
+// Adds this thread's accesses, of `count` in the line. All loads of a round come before its first product. Addresses advance by addition:
+// multiplying them anew would take half of the instructions.
 __device__ __forceinline__ void sum_accesses(f32 (&sums)[columns], const Source& from, int lane, int count) {
     const In* at_x = from.x + lane * width * from.x_step;
     const In* at_y = from.y + lane * width * from.y_step;
@@ -101,7 +101,7 @@ __device__ __forceinline__ void sum_rest(f32 (&sums)[columns], const Source& fro
     }
 }
 
-// The sum of column `c` of the array, without an array in memory.
+// The sum of column `c`, selected so that the array stays in registers.
 __device__ __forceinline__ f32 pick(const f32 (&sums)[columns], int c) {
     f32 value = sums[0];
 #pragma unroll
@@ -109,13 +109,13 @@ __device__ __forceinline__ f32 pick(const f32 (&sums)[columns], int c) {
     return value;
 }
 
-// The element of the block's share of C that a thread stores, if it stores one.
+// The element of the block's share of C that a thread stores, if any.
 struct Element {
     int line, column;
     bool exists;
 };
 
-// The sum of the thread's own element, of what all threads of its line have.
+// The sum of the thread's own element over all threads that share its line.
 __device__ __forceinline__ f32 add_up(f32 (&sums)[columns], const Element& own, int line, int lane) {
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     const int t = static_cast<int>(threadIdx.x), lines = swap_ab ? n : m, most_columns = swap_ab ? m : n;
     const int first_line = static_cast<int>(blockIdx.x) * block_lines, first_column = static_cast<int>(blockIdx.y) * columns;
     const int lane = x_along_k ? t % lanes : t / block_lines, line = x_along_k ? t / lanes : t % block_lines;
-    const int line_x = min(first_line + line, lines - 1);  // what nobody stores is of the last line
+    const int line_x = min(first_line + line, lines - 1);  // threads without a line compute the last one and store nothing
     const i64 ldx = swap_ab ? ldb : lda, ldy = swap_ab ? lda : ldb, slice = blockIdx.z;
     const In* const x = (swap_ab ? b : a) + slice * (swap_ab ? stride_b : stride_a);
     const In* const y = (swap_ab ? a : b) + slice * (swap_ab ? stride_a : stride_b);

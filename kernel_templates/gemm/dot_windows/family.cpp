@@ -78,7 +78,7 @@ ResolvedConfig point(const Streams& x, int64_t threads, int64_t lanes, int64_t r
             .cluster_k = cluster_k};
 }
 
-// All but the widest blocks; what the rules refuse anyway is not predicted first.
+// All but the widest blocks; configs that the rules refuse are not predicted.
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
     DefaultChoice choice(space);
     const int64_t most_rows = x.x_along_k ? 4 : 1;
@@ -171,7 +171,7 @@ LaunchPlan DotWindows::plan(const Problem& problem, const Config& config, const 
     step.arguments = gemm::arguments(problem);
     step.arguments.pop_back();  // no workspace
     plan.steps.push_back(std::move(step));
-    plan.deterministic = !x.x_along_k;  // else which thread adds which k follows from where rows begin
+    plan.deterministic = !x.x_along_k;  // otherwise the address of X decides which thread adds which k
     return plan;
 }
 

@@ -7,11 +7,11 @@ namespace autotune::dot_windows {
 using std::int64_t;
 
 int64_t ResolvedConfig::block_lines(const gemm::Streams& x) const {
-    // Of one group too, as configs are predicted before rules refuse them.
+    // Also valid for one group, because configs are predicted before rules refuse them.
     return x.x_along_k ? groups() * rows : kWindow * std::max<int64_t>(1, groups() - 1);
 }
 
-// Groups with k along X take lines that lie eight apart: the last eight groups that have any may have one line each.
+// Groups with k along X take lines that lie eight apart, so the last eight groups may have one line each.
 int64_t ResolvedConfig::clusters(const gemm::Streams& x) const {
     if (!x.x_along_k) return gemm::ceil_div(x.lines, block_lines(x));
     const int64_t whole = x.lines / (kWindow * rows), left = x.lines % (kWindow * rows);

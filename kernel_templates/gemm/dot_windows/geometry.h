@@ -32,14 +32,14 @@ inline std::int64_t window_k(const gemm::Streams& x) {
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_DOT_WINDOWS_PARAMETERS)
 
-    // Of lanes: lines that a block reads at once where k is contiguous in X, else its windows at one k.
+    // Groups of lanes: the lines that a block reads at once if k is contiguous in X, else its windows at one k.
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
     // Threads that share the K of a line, in all blocks of a cluster.
     std::int64_t all_lanes() const { return lanes * cluster_k; }
     // Lines of X whose elements of C a cluster stores, and clusters for all of them.
     std::int64_t block_lines(const gemm::Streams& x) const;
     std::int64_t clusters(const gemm::Streams& x) const;
-    // Registers of a round of windows with what they meet of Y, and of sums.
+    // Registers for a round of windows, the elements of Y for them, and the sums.
     std::int64_t held_registers(const gemm::Streams& x) const;
     // Where sums meet.
     std::int64_t smem_bytes(const gemm::Streams& x) const;

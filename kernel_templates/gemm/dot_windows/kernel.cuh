@@ -13,7 +13,7 @@ using In = ${in_type};
 using Out = ${out_type};
 constexpr bool trans_a = ${trans_a};
 constexpr bool trans_b = ${trans_b};
-constexpr int reads_c = ${reads_c};    // 0: beta is 0, and nothing is compiled for another
+constexpr int reads_c = ${reads_c};    // 0: beta is known to be 0; reading C is compiled out
 constexpr bool swap_ab = ${swap_ab};   // X is B
 constexpr int threads = ${threads};
 constexpr int lanes = ${lanes};        // threads that share a line of X
@@ -45,7 +45,7 @@ struct Operands {
     const In *x, *y;
     i64 ldx, ldy;
     int lines, k;
-    int first_column, last_column;  // of Y: those behind the last are read as the last, and not stored
+    int first_column, last_column;  // columns of Y; those behind the last read the last one, and are not stored
 
     __device__ __forceinline__ const In* line_of_y(int c) const {
         return y + min(first_column + c, last_column) * (y_along_k ? ldy : 1);
@@ -55,13 +55,12 @@ struct Operands {
     }
 };
 
-// How many elements lie between the last multiple of 16 bytes and an address.
+// Elements between the last multiple of 16 bytes and an address.
 __device__ __forceinline__ int shift_of(const In* at) {
     return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In)) & (window - 1);
 }
 
-// Loads that stand before it stay there. The compiler would move them behind the condition of their products, where each waits for
-// itself.
+// Keeps the loads before it in place. Otherwise the compiler moves each load behind the condition of its product, where it waits alone.
 __device__ __forceinline__ void loaded(Window& x) {
     asm volatile("" : "+r"(x.raw.x), "+r"(x.raw.y), "+r"(x.raw.z), "+r"(x.raw.w));
 }
@@ -69,7 +68,7 @@ __device__ __forceinline__ void loaded(In& y) {
     asm volatile("" : "+h"(y.bits));
 }
 
-// Zeros unless `mask` is all ones. Behind a branch instead, loads would wait for each other as well.
+// Zeroes the window unless `mask` is all ones. A branch would make loads wait for each other as well.
 __device__ __forceinline__ void keep(Window& x, u32 mask) {
     x.raw.x &= mask, x.raw.y &= mask, x.raw.z &= mask, x.raw.w &= mask;
 }
@@ -92,7 +91,7 @@ constexpr int apart = lanes / in_warp;       // sums that then meet in shared me
 
 using Sums = f32[rows][columns];
 
-// Groups whose numbers are equal modulo eight have lines of one shift.
+// Groups whose numbers are equal modulo eight have lines with the same shift.
 __device__ __forceinline__ int line_of(int group, int row) {
     return group / window * (window * rows) + group % window + window * row;
 }
@@ -100,13 +99,14 @@ __device__ __forceinline__ int line_of(int group, int row) {
 __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int lane) {
     const In* line[rows];
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {  // what nobody stores is of the first line
+    for (int r = 0; r < rows; ++r) {  // threads without a line compute the first one and store nothing
         const int at = first_line + window * r;
         line[r] = from.x + (at < from.lines ? at : first_line) * from.ldx;
     }
     const int shift = shift_of(line[0]);
     const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie within the line
-    // Loads of a round without conditions, so that all are on their way before the first product: behind the end, the last again.
+    // All loads of a round, without conditions, so that they are issued before the first product. Behind the end the last window is loaded
+    // again.
 #pragma unroll 1
     for (int first = begin + lane; first < end; first += all_lanes * unroll) {
         Window x[unroll][rows];
@@ -145,7 +145,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
             }
         }
     }
-    // Seven elements at most before the first whole window, and behind the last.
+    // At most seven elements before the first whole window and behind the last.
     const int head = min(begin * window - shift, from.k), tail = max(end * window - shift, head);
 #pragma unroll 1
     for (int i = lane; i < 2 * window; i += all_lanes) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     }
 }
 
-// The sum that is `own` of those of group `own_group`, of the sums of this thread's group.
+// Sum number `own` of group `own_group`, from the sums of this thread's group.
 __device__ __forceinline__ f32 add_up(Sums& sums, int group, int lane, int own, int own_group) {
     f32 picked = 0.0F;
 #pragma unroll
@@ -201,12 +201,12 @@ constexpr int helpers = smaller(window, lanes / (window * columns));
 
 using Sums = f32[window][columns];
 
-// Where a window lies: `before` its first element, from the block's first line.
+// A window: `before` its first element, counted from the block's first line.
 __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int group, int lane) {
     const In* const row = from.x + first_line + lane * from.ldx;
     const int shift = shift_of(row), begins = window * group - shift;  // from the block's first line
     const int count = lane < from.k ? (from.k - 1 - lane) / all_lanes + 1 : 0;
-    // Of eight lines or more, windows of the first and the last k alone can begin before X or end behind it.
+    // With eight lines or more, only windows of the first and the last k can begin before X or end behind it.
     const bool all_alone = from.lines < window;
     const bool is_used = first_line + begins < from.lines && begins < owned;
     const bool sticks_out = first_line + begins < 0 || first_line + begins + window > from.lines;
@@ -223,7 +223,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
             for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * to_f32(y[c]);
         }
     };
-    // Element by element: what exists of a window that begins before X or ends behind it.
+    // Element by element: the existing elements of a window that begins before X or ends behind it.
     const auto alone = [&](int at_k) {
         Window x;
         In y[columns];
@@ -241,7 +241,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         for (int at_k = lane; is_used && at_k < from.k; at_k += all_lanes) alone(at_k);
         return;
     }
-    // In the order of k wherever X begins.
+    // In the order of k, wherever X begins.
     if (is_used && first_alone && count > 0) alone(0);
 #pragma unroll 1
     for (int first = begin; first < end; first += unroll) {
@@ -267,9 +267,9 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     if (is_used && last_alone && count > begin) alone(from.k - 1);
 }
 
-// Of the sums, the part that thread `helper` of `helpers` adds for element (line, column) of the block, and then all of it.
+// Adds helper number `helper`'s share of the sums of element (line, column) of the block, then all shares.
 __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, int lane, int line, int column, int helper) {
-    // Neighbouring windows in neighbouring words: an element's place in its window is the same for a warp's threads of one shift.
+    // Neighbouring windows lie in neighbouring words: an element has the same place in its window for all threads of a warp with one shift.
     __shared__ f32 left[lanes][columns][window][groups + 1];
 #pragma unroll
     for (int e = 0; e < window; ++e) {
@@ -291,7 +291,7 @@ __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, in
 
 }  // namespace along_lines
 
-// The sum of what this thread's like has in each block of the cluster, in the first of them.
+// Adds the corresponding sums of all blocks of the cluster, in the first block.
 __device__ __forceinline__ f32 add_blocks(f32 sum) {
     __shared__ f32 of_block[threads];
     of_block[threadIdx.x] = sum;
@@ -316,7 +316,7 @@ __device__ __forceinline__ f32 add_blocks(f32 sum) {
 
 }  // namespace
 
-// One block an SM is asked for, as otherwise the compiler saves registers until no more than two loads are on their way.
+// One block an SM is requested: otherwise the compiler saves registers until no more than two loads are in flight.
 extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c) {
@@ -332,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
                            k,
                            static_cast<int>(blockIdx.y) * columns,
                            (swap_ab ? m : n) - 1};
-    // A thread's own element, and what it had before, is known before the first load of X.
+    // A thread finds its element of C, and reads the old value, before the first load of X.
     Element own;
     int group = 0, lane = 0, element = 0, helper = 0;
     if constexpr (x_along_k) {

@@ -6,19 +6,19 @@
 namespace autotune::gemv {
 namespace {
 
-// Fitted to 930 trials, most of problems drawn at random, in a stream on an H200 and an H100: the deviation is 17 %
+// Fitted to 930 trials, most of them of random problems, in a stream on an H200 and an H100: the deviation is 17 %
 // (docs/results/untuned.md).
-constexpr double kSpareRegisters = 20;       // that the compiler takes beyond the least
-constexpr double kBytesInFlight = 1849;      // of one SM, at which memory gives half of what it can
-constexpr double kBytesPerClockOfSm = 25.6;  // that one SM can take from L2
-constexpr double kBytesPerClockOfY = 1502;   // that L2 gives to blocks which all read the same Y
-constexpr double kClocksOfStep = 92.6;       // that a warp waits for shared memory and its own sums
+constexpr double kSpareRegisters = 20;       // registers that the compiler takes beyond the least
+constexpr double kBytesInFlight = 1849;      // bytes in flight of one SM at which memory reaches half of its rate
+constexpr double kBytesPerClockOfSm = 25.6;  // rate of one SM from L2
+constexpr double kBytesPerClockOfY = 1502;   // rate of L2 to blocks that all read the same Y
+constexpr double kClocksOfStep = 92.6;       // a warp's wait for shared memory and its own sums, each step
 constexpr double kStartUs = 4.25;
-constexpr double kEarlierUs = 0.251;     // for a kernel that finds room beside the one before it: it reads while that one ends
-constexpr double kElementOfCUs = 0.466;  // of a thread, where C is read
+constexpr double kEarlierUs = 0.251;     // gain of a kernel that fits beside the one before it and reads while that one ends
+constexpr double kElementOfCUs = 0.466;  // each element of a thread, if C is read
 constexpr double kReadingThroughShared = 1.52;  // over reading into registers
-// Y on its way to shared memory where it is not copied as it is: eight k of a column, one by one or from two places, and 64 k
-// that are dealt to the groups.
+// Clocks to stage Y in shared memory where it cannot be copied as it is: for eight k of a column that are read one by one or from
+// two places, and for 64 k that are distributed to the groups.
 constexpr double kClocksOfGather = 556, kClocksOfEight = 84.9, kClocksOfDeal = 3779;
 constexpr double kClocksOfEdgesOfLines = 1368, kClocksOfEdgesOfK = 920;  // an element of a thread
 
@@ -55,7 +55,7 @@ double reduction_us(const Streams& x, const Grid& grid, const ResolvedConfig& s,
     return us + (s.cluster != 0 ? 3.53 : 2.11 + 2 * partial / bytes_per_us) + 0.0604 * static_cast<double>(s.split_k);
 }
 
-// Clocks in which a block's threads bring Y to shared memory, where they wait for it.
+// Clocks in which a block's threads wait for Y on its way to shared memory.
 double staging_clocks(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     if (x.y_along_k && x.align_y == 16 && !x.groups_lines() && !x.groups_k()) return 0.0;
     const std::int64_t at_once = x.y_along_k && x.groups_k() ? 64 : 8;  // k that a thread takes
@@ -77,7 +77,7 @@ double elements(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     return std::ceil(a_block / static_cast<double>(s.cluster != 0 ? s.split_k : 1));
 }
 
-// Rows that are not aligned are read in smaller pieces: for twice as many accesses a twentieth longer.
+// Rows that are not aligned are read in smaller pieces: a twentieth longer for twice as many accesses.
 double unaligned(const Streams& x) {
     const double halvings = std::log2(16.0 / static_cast<double>(std::min(x.align_x, x.align_y)));
     return 1.0 + 0.0513 * halvings;
@@ -96,7 +96,7 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const double waves = blocks / slots, whole_waves = std::max(1.0, std::ceil(waves));
 
     const double lines =
-        static_cast<double>(grid.tiles_m * s.block_m);  // those of the last block that do not exist cost a little
+        static_cast<double>(grid.tiles_m * s.block_m);  // lines of the last block that do not exist cost a little
     const double x_bytes =
         (0.837 * static_cast<double>(x.lines) + 0.117 * lines) * static_cast<double>(x.k * x.batch * 2 * grid.tiles_n);
     const double y_bytes = blocks * static_cast<double>(grid.columns * grid.part_k * 2);
@@ -106,12 +106,12 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const double reading = through_shared * x_bytes / std::min(memory, std::min(blocks, sms) * kBytesPerClockOfSm * clock);
     const double multiplying = multiply_clocks(grid, s, waves, blocks / sms) / clock;
     const double sharing = y_bytes / (kBytesPerClockOfY * clock);
-    // Blocks that run together share the bandwidth and end together; a last wave that is not full has it for itself.
+    // Blocks that run together share the bandwidth and end together; an incomplete last wave has all of it.
     const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.382 * (std::ceil(waves) - waves) / waves;
     const double start = kStartUs - (s.prefetch_k > 0 && waves <= 1.0 ? kEarlierUs : 0.0);
-    // A warp waits for all of its registers before it multiplies, but for one step of shared memory.
+    // A warp waits for all of its registers before it multiplies, except for one step in shared memory.
     const double apart = s.x_smem != 0 ? 0.202 : 0.961;
-    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // each wave's blocks wait for their own
+    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // the blocks of each wave wait for their own Y
     const double edges = x.groups_lines() ? kClocksOfEdgesOfLines : x.groups_k() ? kClocksOfEdgesOfK : 0.0;
     const double ends = edges / clock * elements(x, grid, s) * whole_waves;
     const double streaming = std::max(reading, multiplying) + apart * std::min(reading, multiplying) + sharing;

@@ -24,8 +24,8 @@ using gemv::Streams;
 using std::int64_t;
 
 constexpr int64_t kRegisters = 255;      // of one thread
-constexpr int64_t kOtherRegisters = 48;  // beside sums and what is loaded ahead
-constexpr int64_t kClusterBlocks = 8;    // that every GPU with clusters can place
+constexpr int64_t kOtherRegisters = 48;  // registers beside sums and loaded steps
+constexpr int64_t kClusterBlocks = 8;    // largest cluster that every GPU with clusters supports
 
 // ---- the space ----
 
@@ -81,7 +81,7 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     to.push_back({"an L2 policy although cp.async may be ignored: an illegal instruction on an H200",
                   {"x_smem", "evict_first"},
                   rule([](const ResolvedConfig& s) { return s.x_smem == 0 || s.evict_first == 0; })});
-    // For any columns and parts of the class: the same instance serves them all.
+    // For all extents of the class, because one instance serves them all.
     to.push_back(
         {"shared memory is too small",
          {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
@@ -159,7 +159,7 @@ Config config_at(const Point& p, int64_t x_smem, const Gemm& g, const Device& de
     return config_from(s);
 }
 
-// As much as a quarter of L2 holds.
+// At most a quarter of L2.
 int64_t prefetch_of(const Gemm& g, int64_t split_k, const Device& device) {
     if (device.identity.cc_major < 9) return 0;
     const double lines = static_cast<double>(std::max(g.m, g.n) * g.batch);
@@ -186,7 +186,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-// The parts of K that are predicted fastest, and what is fetched early as the default has it.
+// The parts of K that are predicted fastest; early fetches as in the default.
 Relaunched relaunched(ResolvedConfig s, const Gemm& g, const Device& device) {
     const Streams x(g, s.swap_ab != 0);
     ResolvedConfig best = s;

@@ -52,12 +52,11 @@ struct ResolvedConfig {
     std::int64_t warps() const { return warps_m * warps_k; }
     std::int64_t threads() const { return 32 * warps(); }
     std::int64_t tiles() const { return block_m / (16 * warps_m); }      // multiplications along M in a warp
-    std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two turns of a warp
+    std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two rounds of a warp
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
-    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers a thread, where steps wait in them
+    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers of a thread for steps that wait in registers
     std::int64_t waiting_bytes() const { return threads() * loaded() * 4; }
-    // The least that a thread needs: with less some spilled (NVRTC 13.0). The compiler reads a whole round of Y ahead where X
-    // waits in registers.
+    // The fewest registers without spills (NVRTC 13.0). If X waits in registers, the compiler reads a whole round of Y ahead.
     std::int64_t registers() const { return accumulators() + 44 + (x_smem != 0 ? 2 * tiles() * 8 : loaded() + block_n / 2); }
     // Blocks of that many registers and threads in an SM.
     std::int64_t most_blocks(const DeviceLimits& limits) const {
@@ -68,7 +67,7 @@ struct ResolvedConfig {
     std::int64_t block_lines(const Streams& x) const { return block_m - (x.groups_k() ? 8 * warps_m : 0); }
 };
 
-// How a config's tiles and parts lie in a problem.
+// A config's tiles and parts in a problem.
 struct Grid {
     std::int64_t tiles_m, tiles_n;
     std::int64_t tiles;       // of all batches

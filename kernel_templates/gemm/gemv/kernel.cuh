@@ -103,7 +103,7 @@ __device__ __forceinline__ void bound_k(Work& work, const Extents& s) {
 
 // ---- X: global memory -> registers, or shared memory on the way ----
 
-// Whole 16 bytes, or zeros. Not through the read-only path: the kernel may be running while the one before it writes X.
+// Whole 16 bytes, or zeros. Not through the read-only path: the kernel before may still be writing X.
 __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 policy) {
     uint4 value;
     if constexpr (evict_first) {
@@ -205,8 +205,8 @@ class Stream {
     i64 ldx_;
 };
 
-// Where steps wait until their turn: in registers, or in shared memory, where each thread reads back what it fetched itself. What
-// waits in registers is waited for all at once (the compiler has six scoreboards for all loads); copies are waited for step by step.
+// Steps wait here, in registers or in shared memory, where each thread reads back its own copies. Loads into registers are all waited for
+// at once (the compiler has six scoreboards for all loads); copies are waited for step by step.
 class WaitingRoom {
   public:
     __device__ __forceinline__ explicit WaitingRoom(const void* shared)
@@ -288,7 +288,7 @@ struct Staging {
     }
 };
 
-// Eight k `distance` apart, one by one: columns are contiguous, and neighbouring threads take neighbouring columns.
+// Eight k `distance` apart, read one by one: columns are contiguous, and neighbouring threads take neighbouring columns.
 __device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, int distance) {
     u32 words[4];
 #pragma unroll
@@ -301,7 +301,7 @@ __device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, in
     return uint4{words[0], words[1], words[2], words[3]};
 }
 
-// 64 neighbouring k, dealt to the eight groups: an 8x8 transpose of 16-bit elements, two rows at a time to save registers.
+// Distributes 64 neighbouring k to the eight groups: an 8x8 transpose of 16-bit elements, two rows at a time to save registers.
 __device__ __forceinline__ void deal(const Staging& to, int column, int block_of_64) {
     u32* const words = reinterpret_cast<u32*>(to.at(column, block_of_64 / 4 * (unit_k / 8) + block_of_64 % 4));
     constexpr int group_words = step_k / 2;  // from one group to the next
@@ -329,10 +329,10 @@ __device__ __forceinline__ void stage(In* buffer, const Work& work, const Extent
     constexpr int chunks = block_k / chunk_k;
     constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that threads fill at once
     const Staging to = {buffer, work, s, k_begin};
-    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps' rounds will read
+    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps will read
     const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
     if constexpr (y_along_k) {
-        // Blocks start at different columns: all at once in the same one, they would wait for the same few slices of L2.
+        // Blocks start at different columns. If all started at the same one, they would wait for the same few slices of L2.
         const int turn = static_cast<int>(blockIdx.x % static_cast<u32>(work.columns));
 #pragma unroll 1
         for (int i = slow; i < work.columns; i += threads / abreast) {
@@ -462,7 +462,7 @@ __device__ __forceinline__ void leave(f32* to, const Sums& sums, int columns) {
     }
 }
 
-// What the warps along K left, in their order.
+// Adds the sums that the warps along K stored, in their order.
 __device__ __forceinline__ f32 collect(const f32* from, const Work& work, const Extents& s, int line, int column) {
     const int warp_m = line / warp_lines;
     f32 sum = 0.0F;
@@ -482,8 +482,8 @@ __device__ __forceinline__ f32 product(const Work& work, const Extents& s, int l
     return to_f32(x) * to_f32(y);
 }
 
-// The k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned two are loaded before the first is
-// added (all at once, some instances spill); elsewhere there are seldom any.
+// Adds the k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned, two are loaded before the
+// first is added (with all at once, some instances spill); elsewhere there are seldom any.
 __device__ __forceinline__ f32 sum_edges(const Work& work, const Extents& s, int line, int column) {
     if (work.k_low == 0 && work.k_high == s.k) return 0.0F;
     constexpr int abreast = align_x < 16 ? 2 : 1;
@@ -502,7 +502,7 @@ __device__ __forceinline__ Out* place_in_c(const Work& work, const Extents& s, i
     return work.c + (swap_ab ? (work.first_column + column) * s.ldc + at : at * s.ldc + work.first_column + column);
 }
 
-// What beta multiplies is on its way while compute() adds up the element.
+// Reads C while compute() adds up the element.
 template <typename Compute>
 __device__ __forceinline__ void store(const Work& work, const Extents& s, int line, int column, const Compute& compute) {
     Out* const to = place_in_c(work, s, line, column);
@@ -529,7 +529,7 @@ __device__ __forceinline__ bool is_last(u32* counter, int parts) {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part: a counter cannot stick
+        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part, whatever it held before
         __threadfence();
     }
     __syncthreads();
@@ -609,8 +609,8 @@ __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetc
 
 constexpr int sector_elements = 64;  // 128 bytes, what L2 fetches at once
 
-// This block's share of the whole of Y. All blocks want all of it at the same time: what is not there yet by then makes each of them wait
-// in the same queues.
+// Fetches this block's share of the whole of Y. All blocks read all of Y at the same time, so a part that is not in L2 by then would make
+// each of them wait in the same queues.
 __device__ __forceinline__ void prefetch_y(const Work& work, const Extents& s) {
     const int along = ceil_div(y_along_k ? s.k : work.columns, sector_elements);
     const int across = y_along_k ? work.columns : s.k;
@@ -634,13 +634,13 @@ __device__ __forceinline__ void prefetch_x(const Work& work, const Extents& s) {
     }
 }
 
-// What beta multiplies, each part of the tile a share.
+// Fetches C, each part of the tile a share.
 __device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
     for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads,
                  [&](int, int line, int column) { prefetch(place_in_c(work, s, line, column)); });
 }
 
-// Lets the next launch be set up, and waits for what the stream holds before this one.
+// Lets the next launch start, and waits for the kernels before this one in the stream.
 __device__ __forceinline__ void take_turn(const Work& work, const Extents& s) {
     dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
@@ -669,7 +669,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     work.line_step = grouped_lines ? groups : 1;
     work.first_line = grouped_lines ? tile % groups + tile / groups * (groups * block_lines) : tile * block_lines;
     work.lines = min(block_lines, ceil_div(s.lines - work.first_line, work.line_step));
-    if (work.lines <= 0) return;  // all parts of the tile alike
+    if (work.lines <= 0) return;  // uniform over the cluster, so returning early is safe
     work.first_column = blockIdx.y * block_n;
     work.columns = min(block_n, s.columns - work.first_column);
     work.x = (swap_ab ? b : a) + blockIdx.z * (swap_ab ? stride_b : stride_a);

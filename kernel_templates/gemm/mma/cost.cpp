@@ -9,7 +9,8 @@ using std::int64_t;
 
 namespace {
 
-// Share of the dense tensor-core peak that mma.sync reaches: Hopper and datacentre Blackwell keep the rest for wgmma and tcgen05.
+// Share of the dense tensor-core peak that mma.sync reaches: Hopper and datacentre Blackwell give the full rate only to wgmma and
+// tcgen05.
 double mma_sync_share(int cc) {
     if (cc == 90) return 0.528;
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.95;
@@ -31,8 +32,8 @@ double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device)
     return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
 }
 
-// Bytes of A and B that device memory delivers: what one wave of blocks covers is read once, the next wave again unless the L2
-// holds it.
+// Bytes of A and B that device memory delivers: one wave of blocks reads its operands once, and the next wave reads them again
+// unless L2 holds them.
 double operand_traffic(const Gemm& g, const ResolvedConfig& s, const Device& device, double concurrent) {
     const double once = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
     if (once < device.identity.l2_mib * 5.050e5) return once;
@@ -67,8 +68,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), std::ceil(blocks / sms));
     const double warps = resident * static_cast<double>(s.warps());
 
-    // A tile of the ring: its steps, the meeting of its warps, and the latency that the ring must cover. The numbers are of an
-    // H200 and an H100: 2,300 trials in a stream, most of problems drawn at random; the deviation is 20 %.
+    // A tile of the ring: its steps, the barrier of its warps, and the latency that the ring must cover. The numbers are of an
+    // H200 and an H100: 2,300 trials in a stream, most of them of random problems; the deviation is 20 %.
     double step = step_cycles(g, s, device);
     if (warps < 4) step *= 4.0 / warps;  // an SM has four tensor cores, and a warp uses one of them
     if (s.reg_buffers == 1) step *= 1.29;
@@ -78,19 +79,19 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     if (s.block_m > 2 * s.block_n) step *= 1.08;
     const double meeting = 262.0 * (s.split_barrier != 0 ? 1.01 : 1.0) / std::sqrt(resident);
     const double steps = static_cast<double>(s.block_k) / 16.0;
-    // A ring of two copies its next tile during this one alone.
+    // A ring of two copies its next tile only during this one.
     const double exposed_copy = s.stages == 2 ? 232.0 / resident : 0.0;
     const double latency = 765.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);
     const double same = s.pack != 0 ? 0.0 : 0.255 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
-    // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
+    // cp.async copies at least four bytes, so for rows with less alignment threads wait for each element.
     const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
     const double loaded_alone =
         28.5 *
         static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
         static_cast<double>(32 * s.warps());
-    // Sums and the addresses of small copies that do not fit a thread's registers: 128x128 in four warps with 64 copies of four
-    // bytes takes six times as long.
+    // Sums and addresses of small copies that do not fit a thread's registers: 128x128 in four warps with 64 copies of four bytes
+    // takes six times as long.
     const auto threads = static_cast<double>(32 * s.warps());
     const auto copies = [&](int align, int64_t rows) {
         return static_cast<double>(rows * s.block_k * kElementBytes / (s.pack != 0 ? 16 : std::max(4, align))) / threads;
@@ -110,12 +111,12 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double exposed = (735.0 + first_tile + epilogue) * (resident > 1 ? 1.0 + 0.384 * (rounds - 1) : rounds);
     const double compute_us = (rounds * loop + exposed) / cycles_per_us;
     const double output = static_cast<double>(g.m * g.n * g.batch) * static_cast<double>(size_bytes(g.out));
-    // What beta multiplies is read in pairs, one access after the other.
+    // C is read in pairs, one access after the other.
     const double reads = g.reads_c && s.split_k == 1 ? 203.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
     const double memory_us = (operand_traffic(g, s, device, sms * resident) + (g.align_c < kChunkBytes ? 1.05 : 2.32) * output) /
                              (device.memory_gb_per_s * 0.643 * 1e3);
-    // Panels that the model thinks as good as none, and rings deeper than the latency asks for, differ by chance; that they rank
-    // behind leaves room for other tiles.
+    // Panels that the model rates like none, and rings deeper than the latency needs, differ only by chance. Ranking them last
+    // leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.01 : 1.0;
     const double depth = 1.0 + 0.006 * static_cast<double>(std::max<int64_t>(0, s.stages - 4));
     return 1.41 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +

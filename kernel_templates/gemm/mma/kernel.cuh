@@ -12,7 +12,7 @@ constexpr bool trans_b = ${trans_b};  // B is stored [N, K]
 constexpr int align_a = ${align_a};   // bytes; divides every row's address
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
-constexpr int reads_c = ${reads_c};  // 0: beta is 0, and nothing is compiled for another
+constexpr int reads_c = ${reads_c};  // 0: beta is known to be 0; reading C is compiled out
 constexpr int block_m = ${block_m};
 constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
@@ -72,8 +72,8 @@ constexpr int stage_bytes = TileA::bytes + TileB::bytes;
 
 // ---- global memory to shared memory ----
 
-// A warp-wide load covers `lanes` chunks of a row, as many as let every thread do the same number of whole passes, with the row
-// step a multiple of 8 so that the swizzle is the same in each.
+// A warp-wide load covers `lanes` chunks of a row: as many as give every thread the same number of whole passes, with a row step that is a
+// multiple of 8 so that the swizzle is the same in each.
 template <typename T>
 __device__ constexpr int lanes_along() {
     for (int lanes = 64; lanes >= 2; lanes /= 2) {
@@ -172,7 +172,7 @@ struct Fragments {
     using T = Tile<Extent, KContiguous>;
     static constexpr int loads = WarpExtent / 16;
     static constexpr int along = KContiguous ? steps_k : loads;  // loads along a row
-    // XOR makes loads along a row differ by more than a constant, until a whole period has passed.
+    // With XOR, loads along a row differ by a constant only after a whole period.
     static constexpr bool periodic = KContiguous || WarpExtent / chunk % T::period == 0;
     static constexpr int distinct = !smem_swizzle ? 1 : periodic && T::period / 2 < along ? T::period / 2 : along;
 
@@ -283,8 +283,8 @@ __device__ __forceinline__ void fill_ring(CopierA& a, CopierB& b, Ring& write) {
     }
 }
 
-// One barrier a tile: it says that tile t has arrived, and that no warp reads tile t - 1, whose place the next copies take.
-// Copies past the end of K write zeros; they cost less than a branch among the mma.
+// One barrier a tile. It means that tile t has arrived and that no warp still reads tile t - 1, whose place the next copies take. Copies
+// past the end of K write zeros; they cost less than a branch among the mma.
 __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, CopierB& b, const FragmentsA& from_a,
                                                     const FragmentsB& from_b, Ring read, Ring write, int tiles) {
 #pragma unroll 1
@@ -302,15 +302,15 @@ __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, 
     }
 }
 
-// The mma steps over which the next tile's copies are spread. A ring of two has no other tile between a copy and its use, so there
-// they leave early.
+// The mma steps over which the next tile's copies are spread. A ring of two has no other tile between a copy and its use, so its copies are
+// issued early.
 constexpr int copy_steps = stages == 2 && steps_k > 2 ? steps_k / 2 : steps_k - 1;
-// With a split barrier, warps arrive in the last step but one: once a tile's last fragments are loading, ahead of that step's copies
-// if it has any, because ptxas lets mma pass an arrival but no copy.
+// With a split barrier, warps arrive in the last step but one, once a tile's last fragments are loading and before that step's copies,
+// because ptxas lets mma pass an arrival but no copy.
 constexpr bool copies_follow_arrival = copy_steps == steps_k - 1;
 static_assert(!split_barrier || stages > 2 || !copies_follow_arrival, "the next tile's copies are not yet issued");
 
-// Where warps agree that the next tile has arrived and that this one has been read.
+// The barrier by which warps agree that the next tile has arrived and that this one has been read.
 struct Meeting {
     u32 barrier;  // an mbarrier that every warp arrives on; not used unless split_barrier
     u32 parity = 0;
@@ -396,7 +396,7 @@ __device__ __forceinline__ void write_pair(Out* at, float2 value) {
     }
 }
 
-// What C holds where a lane has the sums of 16 rows: neighbours, not yet one register where they are read one by one.
+// Two neighbouring elements of C for the sums of 16 rows. They stay two registers where they are read one by one.
 struct PairOfC {
     Out low, high;
 };
@@ -445,8 +445,8 @@ __device__ __forceinline__ void store_slab(const Out* slab, Out* c, long long ld
     __syncwarp();
 }
 
-// Through shared memory, 16 rows at a time, so that C is written in whole lines. beta == 0 does not read C; what it multiplies is read
-// into registers, `first` before, each other band while the one before it is stored: no load waits for a store.
+// Stores through shared memory, 16 rows at a time, so that C is written in whole lines. C is read only if beta is not 0, into registers:
+// the first band before, each other band while the one before it is stored, so no load waits for a store.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Out* slab, Out* c, long long ldc, float alpha, float beta,
                                            int rows, int cols, const BandOfC& first) {
     const int lane = threadIdx.x % 32;
@@ -493,9 +493,8 @@ __device__ __forceinline__ void store_partial(const WarpTile& tile, float* parti
 
 // ---- entries ----
 
-// The arguments up to `workspace` are those of every gemm family. `packed_*`: what _pack made of an operand whose
-// rows are not aligned. With split_k > 1, block `split` sums k_per_split of K (a multiple of block_k) and _reduce makes C of the
-// parts.
+// The arguments up to `workspace` are those of every gemm family. `packed_*`: the copies that _pack made of operands whose rows are not
+// aligned. With split_k > 1, block `split` sums k_per_split of K (a multiple of block_k), and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_KERNEL(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, long long lda, long long ldb,
                     long long ldc, int batch, long long stride_a, long long stride_b, long long stride_c, float* workspace,

@@ -6,13 +6,13 @@ namespace {
 
 struct Consumer {
     const Ring& ring;
-    const First first;  // of the ring's first stage
+    const First first;  // descriptors of the ring's first stage
     int lane;
     bool notifies;
     Position at;
 
-    // Multiplies a tile. `under(i)` runs while stage i is multiplied, for the first `count` stages, which the tile has at least. The last stage is
-    // still being multiplied at the end; its number is returned, to be released.
+    // Multiplies a tile. `under(i)` runs while stage i is multiplied, for the first `count` stages; the tile has at least so many. Returns
+    // the number of the last stage, which is still being multiplied and must then be released.
     template <int count, class Under>
     __device__ __forceinline__ int multiply_tile(Sums& acc, int steps, Under under) {
         int previous = 0;

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Parts of a sum are added in f32, whatever they are kept in, and rounded once: a register at a time.
+// Parts of a sum are added in f32, whatever type they are stored in, and rounded once; one register at a time.
 __device__ __forceinline__ void add_to(float* sum, float part) { sum[0] += part; }
 __device__ __forceinline__ void add_to(float* sum, u32 part) {
     const Pair pair = pair_of(&part, 0);
@@ -14,7 +14,8 @@ __device__ __forceinline__ void add_to(float* sum, u32 part) {
 __device__ __forceinline__ void round_to(float& to, const float* sum) { to = sum[0]; }
 __device__ __forceinline__ void round_to(u32& to, const float* sum) { to = pack2<f16>(sum[0], sum[1]); }
 
-// Sends each peer in the cluster its share of this block's sums, and adds to the own share what the peers sent, in the order of the blocks.
+// Sends each peer in the cluster its share of this block's sums, then adds the peers' shares to this block's own share, in the order of the
+// blocks.
 __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Sums& acc) {
     const int thread = threadIdx.x - 128;
     if (thread == 0) barrier_expect(barrier, received_bytes);
@@ -50,7 +51,7 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Su
 
 constexpr int slot_registers = block_m * block_n / sums_each;
 
-// Where a thread's quad of a consumer warpgroup lies in a slot that a second kernel reads: all threads' side by side.
+// The place of a thread's quad in a slot that a second kernel reads. The quads of neighbouring threads lie side by side.
 __device__ __forceinline__ int quad_in_slot(int group_in_tile, int quad, int thread) {
     return ((group_in_tile * quads + quad) * 128 + thread) * quad_registers;
 }
@@ -67,7 +68,7 @@ __device__ __forceinline__ void load_quad(const u32* from, u32* r) {
     r[0] = quad.x, r[1] = quad.y;
 }
 
-// Leaves this part in the workspace for the second kernel.
+// Stores this part in the workspace for the second kernel.
 __device__ __forceinline__ void leave_part(const Output& out, const Schedule& schedule, const Work& work, int group, const Sums& acc) {
     const int thread = threadIdx.x % 128;
     Register* slot = out.partial + schedule.slot(work, work.part) * slot_registers;
@@ -76,7 +77,7 @@ __device__ __forceinline__ void leave_part(const Output& out, const Schedule& sc
         store_quad(slot + quad_in_slot(pingpong ? 0 : group, q, thread), &acc[q / (block_n / 8)][q % (block_n / 8) * quad_registers]);
 }
 
-// The sum of all parts, in their order, of `count` registers from place `at` of a slot on.
+// Sums all parts in their order: `count` registers from place `at` of a slot on.
 template <int count>
 __device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
     float sum[count * sums_each];
@@ -91,12 +92,12 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
     for (int i = 0; i < count; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
-// Counts a part of `parts` as finished: whether it is the last. The counter is 0 again then.
+// Counts one of `parts` parts as finished. Returns whether it was the last, and then the counter is 0 again.
 __device__ __forceinline__ bool is_last_part(u32* counter, u32 parts) {
-    return atomicInc(counter, parts - 1) == parts - 1;  // 0 whatever it held before: it cannot stick
+    return atomicInc(counter, parts - 1) == parts - 1;  // wraps to 0 whatever the counter held before
 }
 
-// Leaves this part in the workspace. True in the group that finds all parts there: its `acc` is then their sum, in order.
+// Stores this part in the workspace. Returns true in the group that finds all parts there; `acc` is then their sum, in order.
 __device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int number, int group, u32 flag,
                                         Sums& acc) {
     const int thread = threadIdx.x % 128;
@@ -119,7 +120,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     if (last == 0) return false;
     if constexpr (sums_each == 1) {
         add_parts<bands * accumulators>(out, schedule, work, mine, &acc[0][0]);
-    } else {  // so many at a time that their sums in f32 find registers
+    } else {  // as many at a time as registers can hold in f32
         constexpr int at_once = accumulators / (accumulators > 32 ? 4 : accumulators > 16 ? 2 : 1);
 #pragma unroll
         for (int first = 0; first < bands * accumulators; first += at_once)
@@ -128,10 +129,10 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     return true;
 }
 
-// Two quads of a consumer warpgroup's thread, which lie side by side in a tile: what a thread of the second kernel adds.
+// The work of one thread of the second kernel: two neighbouring quads of a consumer warpgroup's thread.
 struct TwoQuads {
     Tile tile;
-    int row, col;          // of C as the multiplication sees it: the first sum of the first quad
+    int row, col;          // place of the first quad's first sum in C, in the multiplication's coordinates
     const Register* first_part;
 };
 // For a grid with a block of 128 threads for each pair of quads of each consumer warpgroup.

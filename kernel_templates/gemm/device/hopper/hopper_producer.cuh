@@ -9,7 +9,7 @@ struct Operand {
     u64 policy;
 };
 
-// One operand's part of a stage, of which each of `shares` blocks takes one: `visit` gets each box's offset in the tile and its place.
+// One operand's part of a stage. Each of `shares` blocks loads a share; `visit` gets each box's offset in the tile and its place.
 template <bool k_major, int extent, int span, int shares, typename Visit>
 __device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit visit) {
     constexpr int rows = (k_major ? extent : block_k) / shares;
@@ -25,7 +25,7 @@ __device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit vis
     }
 }
 
-// Multicast to the blocks of `mask` where they share.
+// Loads it, by multicast to the blocks of `mask` if they share it.
 template <bool k_major, int extent, int span, int shares>
 __device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
                                              unsigned short mask) {
@@ -37,10 +37,10 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
     });
 }
 
-// What a block fetches into L2, which is where all writes meet, before the kernel's turn.
+// Fetches operands into L2 before the kernel's turn. That is allowed because all writes meet in L2.
 struct EarlyFetch {
     int steps;   // of the K loop
-    int blocks;  // that fetch for all, the first of the grid; 0: every block for itself
+    int blocks;  // number of blocks, the first of the grid, that fetch for all; 0: every block fetches for itself
     u32 turn;    // shared memory: not 0 once the turn has come
     __device__ __forceinline__ bool too_late() const {
         u32 come;
@@ -54,7 +54,7 @@ __device__ __forceinline__ void fetch_share(const TensorMap* from, int mn, int k
     for_each_box<k_major, extent, span, shares>(mn, k, share, [&](u32, int column, int row) { prefetch_box(from, column, row, batch); });
 }
 
-// A block's share of its first tile.
+// Fetches a block's share of its first tile.
 __device__ __forceinline__ void fetch_own(const EarlyFetch& fetch, Schedule schedule, const TensorMap* x, const TensorMap* y, int rank) {
     Work work;
     if (!schedule.next(work)) return;
@@ -66,7 +66,7 @@ __device__ __forceinline__ void fetch_own(const EarlyFetch& fetch, Schedule sche
     }
 }
 
-// All tiles, the first steps first: for the blocks that start early because the grid leaves SMs idle.
+// Fetches all tiles, first steps first. For blocks that start early because the grid leaves SMs idle.
 __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Extents& s, const TensorMap* x, const TensorMap* y) {
     const int rows_x = s.tiles_m * cluster_m;
     const int rows = rows_x + s.tiles_n * cluster_n;
@@ -90,8 +90,8 @@ __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Ext
     }
 }
 
-// With `turns` every other tile goes from its last step to its first: what the strip of tiles shares is then read first where it was read
-// last, while L2 still has it.
+// Loads all stages. With `turns` every other tile goes from its last K step to its first, so the operand that the strip of tiles shares is
+// read first where it was read last, while L2 still has it.
 template <bool turns>
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X
@@ -123,7 +123,7 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
             at.next(ring.stages);
         }
     }
-    // A block must not leave while a peer may still arrive on its barriers: all have when its ring is empty.
+    // A peer may still arrive on this block's barriers, so the block stays until its ring is empty: then all peers have arrived.
     if constexpr (sharing_blocks > 1) {
         for (int stage = 0; stage < ring.stages; ++stage) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
@@ -132,7 +132,7 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
     }
 }
 
-// By one thread: what the launch and the exchange of sums need before any other thread uses it.
+// Called by one thread: prefetches the tensor maps and initialises all barriers. REQUIRES: a block barrier before they are used.
 template <class... Maps>
 __device__ __forceinline__ void prepare(const Ring& ring, int fillers, u32 exchanged, u32 turn, const Maps*... maps) {
     (prefetch_map(maps), ...);

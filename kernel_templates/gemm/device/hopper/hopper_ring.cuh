@@ -32,7 +32,7 @@ struct Ring {
     __device__ __forceinline__ u32 y(int stage) const { return tiles + stage * stage_bytes + bytes_x; }
 };
 
-// By one thread, before any other uses them. `fillers`: arrivals beside the bytes that make a stage full.
+// Initialises the barriers; called by one thread, before any other uses them. `fillers`: arrivals that complete a stage, beside its bytes.
 __device__ __forceinline__ void make_stage_barriers(const Ring& ring, int fillers) {
     for (int stage = 0; stage < ring.stages; ++stage) {
         barrier_init(ring.full + stage * 8, fillers);
@@ -42,7 +42,7 @@ __device__ __forceinline__ void make_stage_barriers(const Ring& ring, int filler
 __device__ __forceinline__ void make_pingpong_barriers(const Ring& ring) {
     for (int i = 0; i < consumer_warpgroups; ++i) barrier_init(ring.order + i * 8, 4);
 }
-// All threads of the cluster know the barriers from here on.
+// After this, all threads of the cluster may use the barriers.
 __device__ __forceinline__ void meet() {
     if constexpr (cluster_blocks > 1)
         cluster_sync();
@@ -50,14 +50,13 @@ __device__ __forceinline__ void meet() {
         __syncthreads();
 }
 
-// All that other grids may have written is read, and all that they may read is written, after this. The next grid's blocks may start
-// from then on.
+// Waits for the kernels before this one, whose writes may then be read, and lets the next kernel's blocks start.
 __device__ __forceinline__ void begin_turn() {
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();
 }
 
-// Whether that block of the cluster loads tiles for this one, and this one for it.
+// Whether that block of the cluster and this one load tiles for each other.
 __device__ __forceinline__ bool shares_with(int block, int rank) {
     return block < sharing_blocks && (block % cluster_m == rank % cluster_m || block / cluster_m == rank / cluster_m);
 }
@@ -70,15 +69,16 @@ __device__ __forceinline__ void release(const Ring& ring, int stage, int lane, b
     }
 }
 
-// A value that is the same in all threads of a warp, from a shuffle: so the compiler knows that it is, and computes descriptors once a
-// warp, in uniform registers. Where one group's addresses are computed under another's multiplications, the shuffle costs more.
+// Returns `value`, which must be equal in all threads of a warp, through a shuffle. The compiler then knows that it is uniform and computes
+// descriptors once a warp, in uniform registers. Where one group's addresses are computed under another's multiplications, the shuffle
+// costs more than it saves.
 __device__ __forceinline__ int warp_uniform(int value) {
     if constexpr (consumer_warpgroups == 1) return __shfl_sync(0xffffffffu, value, 0);
     return value;
 }
 
-// Registers move from the producer to the consumer warpgroups: together they may not hold more than the block was given, 3 x 168 or 4 x 128 for
-// each of 128 threads. One consumer warpgroup has all that it needs.
+// Moves registers from the producer to the consumer warpgroups. Together they may not have more than the block was given: 3 x 168 or 4 x
+// 128 for each of 128 threads. A single consumer warpgroup has enough without.
 __device__ __forceinline__ void give_to_consumers() {
     if constexpr (consumer_warpgroups > 1) give_registers<consumer_warpgroups == 2 ? 40 : 56>();
 }

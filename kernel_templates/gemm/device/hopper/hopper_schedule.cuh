@@ -4,8 +4,8 @@
 
 namespace {
 
-// M and N as the multiplication sees them (exchanged with swap_ab), and the tiles of a whole cluster. The first `whole` tiles are not
-// cut by stream-K.
+// M and N in the multiplication's coordinates (exchanged with swap_ab), and the tiles of a whole cluster. Stream-K does not cut the first
+// `whole` tiles.
 struct Extents {
     int m, n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster;
     __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
@@ -28,8 +28,8 @@ struct Tile {
 __device__ __forceinline__ int cluster_count() { return static_cast<int>(gridDim.x) / cluster_blocks; }
 __device__ __forceinline__ int cluster_index() { return static_cast<int>(blockIdx.x) / cluster_blocks; }
 
-// Walks a cluster's work. Producer and consumer warpgroups each walk the same sequence. What follows from the launch's constants is computed
-// where it is needed: next to the accumulators there are no registers to keep it.
+// Walks through a cluster's work. Producer and consumer warpgroups walk through the same sequence. Values that follow from the launch's
+// constants are computed where they are used, because accumulators leave no registers to keep them.
 class Schedule {
   public:
     __device__ __forceinline__ Schedule(const Extents& shape, int rank) : s(shape), rank_(rank), next_(cluster_index()) {}
@@ -88,8 +88,8 @@ class Schedule {
         work.steps = parts == 1 ? steps : steps * (part + 1) / parts - work.first;
     }
 
-    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps. Products of steps
-    // and clusters fit 32 bits: the host sees to it.
+    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps. The host makes sure that
+    // products of steps and clusters fit 32 bits.
     __device__ __forceinline__ bool next_streamed(Work& work, int steps) {
         const int cluster = cluster_index();
         const int run = run_start(cluster) + streamed_;

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Division by a number that stays, in three instructions: floor(n / by) is what the upper half of n times the reciprocal says, or one more.
+// Division by a constant in three instructions: floor(n / by) is the upper half of n times the reciprocal, or one more.
 struct Divisor {
     u32 by, reciprocal;
     __device__ __forceinline__ explicit Divisor(int number) : by(static_cast<u32>(number)), reciprocal(0xFFFFFFFFu / by) {}
@@ -14,8 +14,9 @@ struct Divisor {
     }
 };
 
-// What comes next is an addition, and no tile's place takes a division. The general schedule's branches and divisions took a quarter of a
-// ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride`, in turns of the grid: 0 and 1 for all of a cluster's tiles.
+// The next tile follows by an addition, and no tile's place needs a division. The general schedule's branches and divisions took a quarter
+// of a ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride` count in turns of the grid; 0 and 1: all of a cluster's
+// tiles.
 class WholeTiles {
   public:
     __device__ __forceinline__ WholeTiles(const Extents& shape, int rank, int first, int stride)
@@ -49,7 +50,7 @@ class WholeTiles {
     Divisor strip_, group_, last_;
 };
 
-// What the ring's position does while the other ping-pong groups have their tiles.
+// Advances the ring's position past the stages of the other ping-pong groups' tiles.
 struct Skip {
     int stages;
     u32 laps;
@@ -63,7 +64,7 @@ struct Skip {
     }
 };
 
-// The same, and the general schedule where K is divided.
+// The same interface over the general schedule, for a divided K.
 class AnyTiles {
   public:
     __device__ __forceinline__ AnyTiles(const Extents& shape, int rank) : general(shape, rank), s_(shape), whole_(shape, rank, 0, 1) {}
