@@ -183,4 +183,11 @@ void remove_file(const std::string& path) noexcept {
     ::unlink(path.c_str());
 }
 
+void replace_file(const std::string& from, const std::string& to) {
+    if (std::rename(from.c_str(), to.c_str()) == 0) return;
+    const int why = errno;
+    remove_file(from);
+    throw database_error(to, "cannot be replaced (" + reason(why) + ")", "move it away");
+}
+
 }  // namespace autotune::db

@@ -31,5 +31,7 @@ std::int64_t size_of(const std::string& path);
 std::string new_private_file(const std::string& path);
 // Does nothing where it is not there or cannot be removed. REQUIRES: no connection is open to it.
 void remove_file(const std::string& path) noexcept;
+// `from` under the name of `to`, whatever that was. Throws Error{database}.
+void replace_file(const std::string& from, const std::string& to);
 
 }  // namespace autotune::db

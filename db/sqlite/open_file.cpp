@@ -81,23 +81,23 @@ void OpenFile::open_handle() {
     connection_ = std::move(opened);
 }
 
-// Rows are read as today's all the same, so a file that is locked or full waits for its next opening.
+// The lock comes first: of two processes that open the file, one makes the backup and rewrites the rows. Rows are read as today's
+// all the same, so a file that is locked or full waits for its next opening.
 void OpenFile::bring_rows_up_to_date(Connection& connection) {
-    std::string backup;
     try {
         if (!has_former_rows(connection, options_.former)) return;
-        backup = back_up(connection, options_.path + ".templates.backup");
         Transaction transaction(connection);
+        if (!has_former_rows(connection, options_.former)) return;  // another process was first
+        const std::string backup = back_up_again(connection, options_.path + ".templates.backup");
         const UpdatedRows updated = update_former_rows(connection, options_.former);
         transaction.commit();
         std::string text = "database " + options_.path + " has " + std::to_string(updated.winners) + " winners and " +
                            std::to_string(updated.trials) +
                            " trials of an earlier version, whose kernels are the same today; they are kept under today's names";
-        if (updated.superseded > 0)
-            text += ", but for " + std::to_string(updated.superseded) + " winners that were tuned again since";
+        if (updated.rivals > 0)
+            text += "; " + std::to_string(updated.rivals) + " problems had a winner of each version, and the better one was kept";
         log_.add({WarningKind::migrated, text + "; what the file was before is in " + backup});
     } catch (const DatabaseError& error) {
-        if (!backup.empty()) remove_file(backup);
         log_.add({WarningKind::migrated, "database " + options_.path +
                                              " has rows of an earlier version. They are used, but could not be rewritten: " +
                                              error.what() + ". The next command tries again"});

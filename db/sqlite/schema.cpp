@@ -226,6 +226,48 @@ void initialise(Connection& connection) {
     transaction.commit();
 }
 
+// REQUIRES: a transaction, and foreign keys are loose.
+void run_steps(Connection& connection, int version) {
+    for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
+        connection.run(kSteps.at(at).sql);
+        connection.run(kSteps.at(at).stamp);
+    }
+    connection.run(kStampApplication);
+    if (version == schema_version()) remove_orphans(connection);  // older schemas gave their numbers twice
+}
+
+// SQLite copies nothing for a connection in a transaction. Another connection copies what was committed before it.
+void copy_to(Connection& connection, const std::string& target) {
+    if (!connection.in_transaction()) {
+        connection.query("VACUUM INTO ?1").bind(target).run();
+        return;
+    }
+    ConnectionOptions options = connection.options();
+    options.read_only = true;
+    Connection reader(options);
+    reader.query("VACUUM INTO ?1").bind(target).run();
+}
+
+// The lock comes first: of two processes that open the file, one makes the backup and migrates it. Empty if another process was
+// first.
+std::string migrate_with_backup(Connection& connection) {
+    const LooseForeignKeys loose(connection);
+    Transaction transaction(connection);
+    const std::int64_t version = user_version(connection);
+    if (version >= schema_version()) return {};
+    const std::string name = connection.path() + ".schema" + std::to_string(version) + ".backup";
+    std::string backup = back_up(connection, name);
+    try {
+        run_steps(connection, schema_version());
+        transaction.commit();
+    } catch (...) {
+        // The file is rolled back to what it was. The first backup stays beside it; one for every try would fill the disk.
+        if (backup != name) remove_file(backup);
+        throw;
+    }
+    return backup;
+}
+
 enum class State { blank, older, current };
 
 // Throws Error{database} for a file that is none of these.
@@ -248,24 +290,27 @@ int schema_version() {
 void migrate(Connection& connection, int version) {
     const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
-    for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
-        connection.run(kSteps.at(at).sql);
-        connection.run(kSteps.at(at).stamp);
-    }
-    connection.run(kStampApplication);
-    if (version == schema_version()) remove_orphans(connection);  // older schemas gave their numbers twice
+    run_steps(connection, version);
     transaction.commit();
 }
 
 std::string back_up(Connection& connection, const std::string& name) {
     std::string target = new_private_file(name);
     try {
-        connection.query("VACUUM INTO ?1").bind(target).run();
+        copy_to(connection, target);
     } catch (...) {
         remove_file(target);
         throw;
     }
     return target;
+}
+
+std::string back_up_again(Connection& connection, const std::string& name) {
+    const std::string part = name + ".part";
+    remove_file(part);  // of a process that was killed: the lock says that no other writes it now
+    const std::string copy = back_up(connection, part);
+    replace_file(copy, name);
+    return name;
 }
 
 std::string prepare_schema(Connection& connection) {
@@ -284,15 +329,7 @@ std::string prepare_schema(Connection& connection) {
         throw database_error(connection.path(), "has the older schema " + std::to_string(user_version(connection)),
                              "open it once for writing, which migrates it after a backup");
     }
-    const std::string name = connection.path() + ".schema" + std::to_string(user_version(connection)) + ".backup";
-    std::string backup = back_up(connection, name);
-    try {
-        migrate(connection, schema_version());
-    } catch (...) {
-        // The file was rolled back to what it was. The first backup stays beside it; one for every try would fill the disk.
-        if (backup != name) remove_file(backup);
-        throw;
-    }
+    std::string backup = migrate_with_backup(connection);
     look_at(connection);
     return backup;
 }

@@ -22,9 +22,12 @@ std::string prepare_schema(Connection& connection);
 // prepare_schema and its tests.
 void migrate(Connection& connection, int version);
 
-// Copies the database as it is now to a new file (0600) with this name, or with a number after it where that is taken. Returns
-// the name. A copy that fails half-way is removed.
+// Copies the database as it is now, or as it was when the connection's transaction began, to a new file (0600) with this name, or
+// with a number after it where that is taken. Returns the name. A copy that fails half-way is removed.
 std::string back_up(Connection& connection, const std::string& name);
+// The same in place of an earlier backup of this name, once the new one is whole. REQUIRES: a transaction that has written
+// nothing.
+std::string back_up_again(Connection& connection, const std::string& name);
 
 // Of all names and definitions in the file.
 std::uint64_t schema_fingerprint(Connection& connection);

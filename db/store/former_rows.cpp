@@ -1,61 +1,15 @@
 #include "db/store/former_rows.h"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "db/store/pairs.h"
-#include "src/records/validate.h"
+#include "db/store/rows.h"
+#include "db/text/transfer.h"
 
 namespace autotune::db {
 namespace {
-
-Config renamed(const Config& config, const std::string& family, const FormerTemplates& former) {
-    Config present;
-    for (const auto& [name, value] : config.values()) present.set(former.present_parameter(family, name), value);
-    return present;
-}
-
-// "gemm/mma stages=3": a candidate's name or a config, with today's names of its parameters in the same order.
-std::string renamed_name(const std::string& words, const std::string& family, const FormerTemplates& former) {
-    std::vector<std::string> present;
-    for (const std::string& word : words_from_text(words)) {
-        const std::size_t equals = word.find('=');
-        const bool is_parameter = equals != std::string::npos && equals > 0;
-        present.push_back(is_parameter ? former.present_parameter(family, word.substr(0, equals)) + word.substr(equals) : word);
-    }
-    return records::cleaned(words_to_text(present), records::kMaxDetail);
-}
-
-// "family=gemm/mma group=4 stages=3": what a search was narrowed to. Its parameters stand in the order of today's names, because
-// a later search finds the row by the whole text.
-std::string renamed_restriction(const std::string& words, const std::string& family, const FormerTemplates& former) {
-    std::vector<std::string> present;
-    std::map<std::string, std::string> pins;
-    for (const std::string& word : words_from_text(words)) {
-        const std::size_t equals = word.find('=');
-        const std::string name = word.substr(0, equals);
-        if (equals == std::string::npos || name == "family" || name == "config")
-            present.push_back(word);
-        else
-            pins[former.present_parameter(family, name)] = word.substr(equals);
-    }
-    for (const auto& [name, value] : pins) present.push_back(name + value);
-    return records::cleaned(words_to_text(present));
-}
-
-void rename(Finalist& finalist, const FormerTemplates& former) {
-    if (!finalist.candidate) return;
-    finalist.candidate->config = renamed(finalist.candidate->config, finalist.candidate->family, former);
-    finalist.name = renamed_name(finalist.name, finalist.candidate->family, former);
-}
-
-std::optional<std::string> present_identity(const FormerTemplates& former, const std::string& family,
-                                            const std::string& identity) {
-    return former.present_identity ? former.present_identity(family, identity) : std::nullopt;
-}
 
 // A template of the file whose rows are to be today's.
 struct FormerTemplate {
@@ -142,20 +96,55 @@ void run(Connection& connection, std::string_view sql, std::int64_t template_id)
     query.bind(template_id).run();
 }
 
-// Gives the rows of a template to another one. A row whose key the other has is older than that, and goes.
+void remove_winner(Connection& connection, std::int64_t id) {
+    run(connection, "DELETE FROM finalist WHERE winner_id = ?1", id);
+    run(connection, "DELETE FROM evidence WHERE winner_id = ?1", id);
+    run(connection, "DELETE FROM winner WHERE id = ?1", id);
+}
+
+// Which of two winners of one key stays: the one that import would keep, and always one that can be read.
+bool is_former_better(Connection& connection, std::int64_t former, std::int64_t present) {
+    const auto of_former = read_winner(connection, former, Detail::brief),
+               of_present = read_winner(connection, present, Detail::brief);
+    if (!of_former || of_former->wrong) return false;
+    return !of_present || of_present->wrong || takes_over(of_former->winner, of_present->winner);
+}
+
+// Leaves one winner of each key that both templates have, and returns how many keys these were.
+std::int64_t settle_rivals(Connection& connection, std::int64_t from, std::int64_t to) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> rivals;
+    {
+        Query query = connection.query(
+            "SELECT f.id, p.id FROM winner f JOIN winner p ON p.class_id = f.class_id AND p.device_id = f.device_id AND "
+            "p.e0 = f.e0 AND p.e1 = f.e1 AND p.e2 = f.e2 AND p.e3 = f.e3 AND p.e4 = f.e4 AND p.e5 = f.e5 AND p.e6 = f.e6 AND "
+            "p.e7 = f.e7 AND p.template_id = ?2 AND p.restricted_to = f.restricted_to WHERE f.template_id = ?1");
+        query.bind_all(from, to);
+        while (query.next()) {
+            const std::int64_t former = query.integer();
+            rivals.emplace_back(former, query.integer());
+        }
+    }
+    for (const auto& [former, present] : rivals)
+        remove_winner(connection, is_former_better(connection, former, present) ? present : former);
+    return static_cast<std::int64_t>(rivals.size());
+}
+
+// Gives the rows of a template to another one. Of two trials of one key the later stays.
 std::int64_t move_rows(Connection& connection, std::int64_t from, std::int64_t to) {
-    for (const std::string_view sql : {"UPDATE OR IGNORE winner SET template_id = ?2 WHERE template_id = ?1",
-                                       "UPDATE OR IGNORE trial SET template_id = ?2 WHERE template_id = ?1"}) {
+    const std::int64_t rivals = settle_rivals(connection, from, to);
+    for (const std::string_view sql :
+         {"DELETE FROM trial WHERE template_id = ?2 AND EXISTS (SELECT 1 FROM trial f INDEXED BY trial_key WHERE "
+          "f.class_id = trial.class_id AND f.device_id = trial.device_id AND f.e0 = trial.e0 AND f.e1 = trial.e1 AND "
+          "f.e2 = trial.e2 AND f.e3 = trial.e3 AND f.e4 = trial.e4 AND f.e5 = trial.e5 AND f.e6 = trial.e6 AND "
+          "f.e7 = trial.e7 AND f.template_id = ?1 AND f.nvrtc = trial.nvrtc AND f.config = trial.config AND f.date > trial.date)",
+          "UPDATE winner SET template_id = ?2 WHERE template_id = ?1",
+          "UPDATE OR IGNORE trial SET template_id = ?2 WHERE template_id = ?1"}) {
         Query query = connection.query(sql);
         query.bind_all(from, to).run();
     }
-    const std::int64_t superseded = count(connection, "SELECT count(*) FROM winner WHERE template_id = ?1", from);
-    run(connection, "DELETE FROM finalist WHERE winner_id IN (SELECT id FROM winner WHERE template_id = ?1)", from);
-    run(connection, "DELETE FROM evidence WHERE winner_id IN (SELECT id FROM winner WHERE template_id = ?1)", from);
-    run(connection, "DELETE FROM winner WHERE template_id = ?1", from);
     run(connection, "DELETE FROM trial WHERE template_id = ?1", from);
     run(connection, "DELETE FROM template WHERE id = ?1", from);
-    return superseded;
+    return rivals;
 }
 
 std::optional<std::int64_t> find_template(Connection& connection, const std::string& family, const std::string& identity) {
@@ -166,32 +155,11 @@ std::optional<std::int64_t> find_template(Connection& connection, const std::str
 
 }  // namespace
 
-void bring_up_to_date(Winner& winner, const FormerTemplates& former) {
-    const std::string& family = winner.candidate.family;
-    auto present = present_identity(former, family, winner.template_identity);
-    if (!present) return;
-    winner.template_identity = std::move(*present);
-    winner.candidate.config = renamed(winner.candidate.config, family, former);
-    winner.restricted_to = renamed_restriction(winner.restricted_to, family, former);
-    for (Finalist& finalist : winner.evidence.finalists) rename(finalist, former);
-}
-
-void bring_up_to_date(StoredTrial& trial, const FormerTemplates& former) {
-    Candidate& candidate = trial.trial.candidate;
-    auto present = present_identity(former, candidate.family, trial.template_identity);
-    if (!present) return;
-    trial.template_identity = std::move(*present);
-    candidate.config = renamed(candidate.config, candidate.family, former);
-}
-
 void bring_up_to_date(Portfolio& portfolio, const FormerTemplates& former) {
-    for (auto& [family, identity] : portfolio.templates) {
-        auto present = present_identity(former, family, identity);
-        if (!present) continue;
-        identity = std::move(*present);
-        for (Candidate& candidate : portfolio.candidates)
-            if (candidate.family == family) candidate.config = renamed(candidate.config, family, former);
-    }
+    if (!former.present_identity || !former.present_parameter) return;
+    for (auto& [family, identity] : portfolio.templates)
+        if (auto present = former.present_identity(family, identity)) identity = std::move(*present);
+    for (Candidate& candidate : portfolio.candidates) candidate.config = renamed(candidate.config, candidate.family, former);
 }
 
 bool has_former_rows(Connection& connection, const FormerTemplates& former) {
@@ -205,7 +173,7 @@ UpdatedRows update_former_rows(Connection& connection, const FormerTemplates& fo
         updated.trials += count(connection, "SELECT count(*) FROM trial WHERE template_id = ?1", from.id);
         rename_parameters_of(connection, from, former);
         if (const auto to = find_template(connection, from.family, from.present)) {
-            updated.superseded += move_rows(connection, from.id, *to);
+            updated.rivals += move_rows(connection, from.id, *to);
         } else {
             Query query = connection.query("UPDATE template SET identity = ?2 WHERE id = ?1");
             query.bind_all(from.id, from.present).run();

@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+#include <thread>
+#include <vector>
+
 #include "db/sqlite/schema.h"
 #include "tests/db/sample.h"
 
@@ -73,6 +77,17 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     Query rows = backup.query("SELECT count(*) FROM evidence");
     ASSERT_TRUE(rows.next());
     EXPECT_EQ(rows.integer(), 3);  // what was dropped is in the backup
+}
+
+TEST(Migration, OfManyOpenersLeavesOneBackup) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    std::vector<std::thread> openers;
+    for (int i = 0; i < 8; ++i)
+        openers.emplace_back([&] { EXPECT_THAT(Store::open({.path = folder / "old.db"}).list({}), SizeIs(1)); });
+    for (std::thread& opener : openers) opener.join();
+    const std::filesystem::directory_iterator files(folder.path());
+    EXPECT_EQ(std::distance(begin(files), end(files)), 2);
 }
 
 TEST(Migration, LeavesABackupThatIsTheOldFile) {

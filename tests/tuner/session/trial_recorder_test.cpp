@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "src/catalogue/former_templates.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/support/memory_store.h"
 
@@ -93,6 +95,34 @@ TEST_F(TrialRecorderTest, WhatAKilledRunHadMeasuredComesBack) {
     ASSERT_EQ(ours.size(), 1U);
     EXPECT_EQ(ours[0].trial.candidate, candidate(64));
     EXPECT_EQ(kept(problem_).size(), 1U);
+}
+
+// A row that an earlier version would have written is one of today: its parameter has today's name, its template today's
+// identity.
+TEST_F(TrialRecorderTest, WhatARunOfAnEarlierVersionHadMeasuredHasTodaysNames) {
+    const FormerIdentity& wgmma = *std::find_if(former_identities().begin(), former_identities().end(),
+                                                [](const FormerIdentity& each) { return each.family == "gemm/wgmma"; });
+    const auto renamed = std::find_if(renamed_parameters().begin(), renamed_parameters().end(),
+                                      [](const RenamedParameter& each) { return each.present == "consumer_warpgroups"; });
+    Trial former = trial(64);
+    former.candidate = {"gemm/wgmma", {{"block_m", 128}, {std::string(renamed->former), 2}}};
+    const Candidate present{"gemm/wgmma", {{"block_m", 128}, {"consumer_warpgroups", 2}}};
+    for (const std::string& identity : {std::string(wgmma.former), std::string("00000000deadbeef")}) {
+        {
+            services_.store = nullptr;
+            Journal first = journal();
+            TrialRecorder keeper{services_, {problem_, "13.0", "method", [&](const std::string&) { return identity; }}};
+            keeper.recover(first);
+            keeper.finished(former);
+        }
+        services_.store = &store_;
+        Journal next = journal();
+        const std::vector<db::StoredTrial> ours = recorder(problem_).recover(next);
+        ASSERT_EQ(ours.size(), 1U);
+        EXPECT_EQ(ours[0].trial.candidate, present);
+        EXPECT_EQ(ours[0].template_identity, identity == wgmma.former ? wgmma.same_code : identity);
+        EXPECT_EQ(kept(problem_).back().trial.candidate, present);
+    }
 }
 
 TEST_F(TrialRecorderTest, WhatIsOfAnotherProblemIsStoredAndNotReturned) {

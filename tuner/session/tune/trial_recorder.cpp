@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "src/catalogue/former_templates.h"
+#include "src/records/former_names.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -16,11 +19,13 @@ std::vector<db::StoredTrial> TrialRecorder::recover(Journal& journal) {
     journal_ = &journal;
     const std::string key = context_.problem.key();
     std::vector<db::StoredTrial> ours;
+    const FormerTemplates former = former_templates(services_.catalogue);
     for (const JournalEntry& left : journal.left_over()) {
         db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc, left.method};
+        bring_up_to_date(stored, former);  // the run may have been one of an earlier version
         const bool is_ours = left.problem.key() == key;
         if (!left.finished && left.begun < 2) {
-            if (is_ours && left.begun > 0) suspects_.insert(left.trial.candidate);
+            if (is_ours && left.begun > 0) suspects_.insert(stored.trial.candidate);
             continue;
         }
         if (!left.finished) {
