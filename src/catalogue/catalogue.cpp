@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
+#include <set>
 
 #include "kernel_templates/empty_sum.h"
 #include "kernel_templates/registry.h"
@@ -62,6 +63,29 @@ std::vector<std::string> device_files_below(const std::string& directory) {
 bool is_embedded(const std::string& file) {
     const auto& files = registry().files;
     return std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& known) { return known.name == file; });
+}
+
+// A file that has the base name of `file`, which is none of ours: where the folder's owner may have meant it to lie. Empty if
+// there is none.
+std::string place_of(const std::string& file) {
+    const auto is_like_it = [&](const EmbeddedFile& known) {
+        if (!file.ends_with("reference.cuh")) return base_name(known.name) == base_name(file);
+        return known.name.ends_with(kReferenceFile) &&
+               known.name.substr(0, known.name.find('/')) == file.substr(0, file.find('/'));
+    };
+    const auto& files = registry().files;
+    const auto found = std::find_if(files.begin(), files.end(), is_like_it);
+    return found == files.end() || found->name.ends_with(kKernelFile) ? "" : std::string(found->name);
+}
+
+std::string why_without_effect(const std::string& file) {
+    if (file.ends_with(kKernelFile)) {
+        const std::string family = file.substr(0, file.size() - kKernelFile.size());
+        return "this build has no family " + family + "; remove the file, or build autotune with the family";
+    }
+    const std::string place = place_of(file);
+    if (!place.empty()) return "this version reads it as " + place + "; move it there";
+    return "no template includes it; include it as \"" + file + "\", or remove it";
 }
 
 // Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
@@ -153,7 +177,41 @@ Catalogue::Catalogue(const std::string& directory) {
             texts_.emplace_back(file.name, std::move(text));
         }
     }
-    if (!directory.empty()) add_headers_of(directory, headers_);
+    if (directory.empty()) return;
+    add_headers_of(directory, headers_);
+    require_effect(directory);
+    require_distinct_names(directory);
+}
+
+void Catalogue::require_effect(const std::string& directory) const {
+    std::set<std::string_view> included;
+    for (const auto& [name, text] : texts_)
+        for (const TemplateHeader* header : reached_headers(headers_, text)) included.insert(header->name);
+    std::vector<std::string> useless;
+    for (std::string& name : device_files_below(directory))
+        if (!is_embedded(name) && !included.contains(name)) useless.push_back(std::move(name));
+    if (useless.empty()) return;
+    std::sort(useless.begin(), useless.end());
+    std::string also;
+    if (useless.size() > 1) also = " (and " + std::to_string(useless.size() - 1) + " other files have no effect)";
+    throw Error(ErrorCode::usage, "in the templates folder '" + directory + "' the file " + useless.front() +
+                                      " has no effect: " + why_without_effect(useless.front()) + also);
+}
+
+// An identity names a header by its base name.
+void Catalogue::require_distinct_names(const std::string& directory) const {
+    for (const auto& [name, text] : texts_) {
+        const TemplateHeader* before = nullptr;
+        for (const TemplateHeader* header : reached_headers(headers_, text)) {  // in the order of their base names
+            if (before != nullptr && base_name(before->name) == base_name(header->name)) {
+                const auto& [first, second] = std::minmax(before->name, header->name);
+                throw Error(ErrorCode::usage, "with the templates folder '" + directory + "' " + name +
+                                                  " includes two headers of one base name, " + first + " and " + second +
+                                                  "; rename one of them");
+            }
+            before = header;
+        }
+    }
 }
 
 void Catalogue::add(FamilyDefinition definition) {
@@ -243,15 +301,19 @@ const DeviceText& Catalogue::device_text_of_harness() const {
 
 std::string Catalogue::template_identity(const Family& family) const {
     const DeviceText& text = device_text(family);
+    const std::vector<const TemplateHeader*> reached = reached_headers(headers_, text);
+    const bool shows_spelling =
+        text.shows_spelling() || std::any_of(reached.begin(), reached.end(),
+                                             [](const TemplateHeader* header) { return header->device_text.shows_spelling(); });
     Hash hash;
     add_field(hash, "autotune template 2");
     add_field(hash, std::to_string(family.space_version()));
-    add_field(hash, text.code_hash());
+    add_field(hash, text.hash_among(shows_spelling));
     if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family))
         add_field(hash, defined->definition().canonical_rules());
-    for (const TemplateHeader* header : reached_headers(headers_, text)) {
+    for (const TemplateHeader* header : reached) {
         add_field(hash, base_name(header->name));
-        add_field(hash, header->device_text.code_hash());
+        add_field(hash, header->device_text.hash_among(shows_spelling));
     }
     return to_hex(hash.digest()).substr(0, 16);
 }

@@ -30,7 +30,8 @@ class Catalogue {
     // What is embedded in the binary.
     static Catalogue embedded();
     // The same, with each file that exists under `directory` (<op>/<family>/kernel.cuh, <op>/op/reference.cuh, common/*.cuh) in
-    // place of its embedded text, and headers that it alone has. Throws Error{usage} if the directory cannot be read.
+    // place of its embedded text, and headers that it alone has. Throws Error{usage} if the directory cannot be read, for a .cuh
+    // file that neither replaces a text nor is included by one, and for two headers of one base name in one template.
     static Catalogue from_directory(const std::string& directory);
 
     const std::vector<const Op*>& ops() const { return ops_; }
@@ -69,6 +70,8 @@ class Catalogue {
 
   private:
     explicit Catalogue(const std::string& directory);  // empty: embedded text alone
+    void require_effect(const std::string& directory) const;
+    void require_distinct_names(const std::string& directory) const;
 
     std::vector<const Op*> ops_;
     std::vector<const Family*> families_;                        // in name order

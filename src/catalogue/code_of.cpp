@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <mutex>
+#include <set>
+#include <span>
 #include <utility>
 
 #include "src/catalogue/hash.h"
@@ -31,6 +33,13 @@ constexpr std::array<bool, 256> kWordCharacters = [] {
 
 bool is_word(char c) {
     return kWordCharacters[static_cast<unsigned char>(c)];
+}
+
+// Whether a carriage return stands alone: some compilers end a line there, others do not.
+bool has_lone_return(std::string_view text) {
+    for (std::size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1))
+        if (!text.substr(at + 1).starts_with('\n')) return true;
+    return false;
 }
 
 // `text` with lines joined that end in a backslash, as a compiler joins them before anything else. False in `is_clear` where
@@ -97,10 +106,13 @@ class Tokens {
         const char c = text_[at_];
         if (is_word(c) || (c == '.' && is_digit(character(1)))) {
             pass_word(is_digit(c) || c == '.');
-            if (is_quote_of_prefix(text_.substr(begin, at_ - begin))) pass_literal();
+            const std::string_view word = text_.substr(begin, at_ - begin);
+            if (is_quote_of_prefix(word)) pass_literal();
+            if (std::find(kLineWords.begin(), kLineWords.end(), word) != kLineWords.end()) counts_places_ = true;
         } else if (c == '"' || c == '\'') {
             pass_literal();
         } else {
+            if (is_other_spelling()) has_other_spellings_ = true;
             at_ += length_of_operator();
         }
         return text_.substr(begin, at_ - begin);
@@ -116,8 +128,22 @@ class Tokens {
         return name;
     }
     bool has_raw_string() const { return has_raw_string_; }
+    // Whether an operator has a second spelling (`%:` for `#`), or a backslash stands outside of literals.
+    bool has_other_spellings() const { return has_other_spellings_; }
+    // Whether the text may tell in which line or file it stands.
+    bool counts_places() const { return counts_places_; }
 
   private:
+    static constexpr std::array<std::string_view, 7> kLineWords = {
+        "__LINE__", "__FILE__", "__builtin_LINE", "__builtin_FILE", "__builtin_COLUMN", "source_location", "assert"};
+
+    bool is_other_spelling() const {
+        const char c = text_[at_], next = character(1), after = character(2);
+        if (c == '\\') return true;
+        if (c == '<') return next == '%' || (next == ':' && (after != ':' || character(3) == ':' || character(3) == '>'));
+        if (c == '?') return next == '?' && (after == '=' || after == '/');
+        return ((c == '%' || c == ':') && next == '>') || (c == '%' && next == ':');
+    }
     // A name, or a number as the preprocessor sees one: 1'000, 0x1p-3, 1.5f.
     void pass_word(bool is_number) {
         while (at_ < text_.size()) {
@@ -145,9 +171,19 @@ class Tokens {
         if (!is_string && character(0) != '\'') return false;
         if (is_string && word.ends_with('R')) {
             const std::string_view rest = word.substr(0, word.size() - 1);
-            if (rest.empty() || std::find(kPrefixes.begin(), kPrefixes.end(), rest) != kPrefixes.end()) has_raw_string_ = true;
+            if (rest.empty() || std::find(kPrefixes.begin(), kPrefixes.end(), rest) != kPrefixes.end()) pass_raw_string();
         }
         return std::find(kPrefixes.begin(), kPrefixes.end(), word) != kPrefixes.end();
+    }
+    // R"name( ... )name": what stands in it is no code, an #include least of all.
+    void pass_raw_string() {
+        has_raw_string_ = true;
+        const std::size_t open = text_.find('(', at_);
+        if (open == std::string_view::npos) return;
+        std::string end(text_.substr(at_ + 1, open - at_ - 1));
+        end = ")" + end + "\"";
+        const std::size_t close = text_.find(end, open);
+        at_ = close == std::string_view::npos ? text_.size() : close + end.size();
     }
     // From its quote to the suffix; one without an end stops with its line.
     void pass_literal() {
@@ -176,9 +212,10 @@ class Tokens {
             case '&':
             case '|':
                 return second == first || second == '=' ? 2 : 1;
+            case '%':
+                return second == '=' || second == ':' ? 2 : 1;
             case '*':
             case '/':
-            case '%':
             case '^':
             case '=':
             case '!':
@@ -196,7 +233,7 @@ class Tokens {
 
     std::string_view text_;
     std::size_t at_ = 0;
-    bool has_raw_string_ = false;
+    bool has_raw_string_ = false, has_other_spellings_ = false, counts_places_ = false;
 };
 
 // Writes tokens down, a space between two of them.
@@ -220,6 +257,7 @@ class TokenWriter {
 struct Text {
     std::string code;
     std::vector<std::string> headers;  // in quotes
+    bool shows_spelling = false;
 };
 
 // What a directive has behind its word, where that is no usual token: the name of a header, or that of a macro, whose parameters
@@ -236,27 +274,107 @@ void read_argument(std::string_view directive, Tokens& tokens, Text& read, Token
         const std::string_view name = header.substr(1, header.size() - 2);
         if (header.front() == '"') read.headers.emplace_back(name);
         code.token(header.substr(0, 1));
-        code.attach(base_name(name));
+        code.attach(header.front() == '"' ? base_name(name) : name);  // <a/x> and <b/x> are two headers
         code.attach(header.substr(header.size() - 1));
     }
 }
 
+std::vector<std::string_view> tokens_of(std::string_view line) {
+    std::vector<std::string_view> all;
+    Tokens tokens(line);
+    for (tokens.skip_blanks(); !tokens.at_end(); tokens.skip_blanks()) all.push_back(tokens.next());
+    return all;
+}
+
+using TokenSpan = std::span<const std::string_view>;
+
+bool has_token(TokenSpan tokens, std::string_view token) {
+    return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+// Macros of a code whose arguments, or parts of them, become strings as they are spelled.
+class SpellingMacros {
+  public:
+    // `code`: as code_of() writes it.
+    explicit SpellingMacros(std::string_view code) {
+        while (!code.empty()) {
+            lines_.push_back(tokens_of(code.substr(0, code.find('\n'))));
+            code.remove_prefix(std::min(code.find('\n'), code.size() - 1) + 1);
+        }
+        for (bool grows = true; grows;) {  // those that pass their arguments on, too
+            grows = false;
+            for (const auto& line : lines_)
+                if (is_directive(line, "define") && line.size() > 3 && spells(TokenSpan(line).subspan(3)))
+                    grows = names_.insert(line[2]).second || grows;
+        }
+    }
+    // Whether white space in this code may be seen: by an argument of several tokens, or by texts that can use the macro as well.
+    // An argument of one token has no white space within.
+    bool may_show() const {
+        std::set<std::string_view> in_use;
+        for (const auto& line : lines_) {
+            if (line.empty()) continue;
+            if (is_directive(line, "undef") && line.size() > 2) in_use.erase(line[2]);
+            if (is_directive(line, "include") && !in_use.empty()) return true;
+            const bool is_definition = is_directive(line, "define") && line.size() > 2;
+            if (is_definition && names_.contains(line[2])) {
+                in_use.insert(line[2]);
+                if (has_token(line, "...")) return true;
+            }
+            if (line[0] != "#" || is_definition)
+                if (gives_several_tokens(TokenSpan(line).subspan(is_definition ? 3 : 0))) return true;
+        }
+        return !in_use.empty();
+    }
+
+  private:
+    static bool is_directive(TokenSpan line, std::string_view word) {
+        return line.size() > 1 && line[0] == "#" && line[1] == word;
+    }
+    bool spells(TokenSpan text) const {
+        return has_token(text, "#") ||
+               std::any_of(text.begin(), text.end(), [&](std::string_view token) { return names_.contains(token); });
+    }
+    bool gives_several_tokens(TokenSpan tokens) const {
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            if (!names_.contains(tokens[i])) continue;
+            if (i + 1 == tokens.size() || tokens[i + 1] != "(") return true;  // passed by its name
+            std::size_t depth = 0, of_argument = 0;
+            for (std::size_t at = i + 1; at < tokens.size(); ++at) {
+                const std::string_view token = tokens[at];
+                if (token == ")" && --depth == 0) break;
+                if (depth == 1 && token == ",") {
+                    of_argument = 0;
+                } else if (depth > 0 && ++of_argument > 1) {
+                    return true;
+                }
+                if (token == "(") ++depth;
+            }
+        }
+        return false;
+    }
+
+    std::vector<std::vector<std::string_view>> lines_;
+    std::set<std::string_view> names_;
+};
+
 Text read_text(std::string_view text) {
-    bool is_clear = true;
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    bool is_clear = !has_lone_return(text);
     const std::string joined = joined_lines(text, is_clear);
     Tokens tokens(joined);
     TokenWriter code(joined.size());
     Text read;
-    bool is_first_of_line = true, is_in_directive = false;
+    bool is_first_of_line = true, is_in_directive = false, makes_strings = false;
     while (true) {
-        if (tokens.skip_blanks()) {
-            if (is_in_directive) code.end_line();
-            is_first_of_line = true;
-            is_in_directive = false;
-        }
+        const bool is_new_line = tokens.skip_blanks();
+        if (is_in_directive && (is_new_line || tokens.at_end())) code.end_line();
         if (tokens.at_end()) break;
+        if (is_new_line) is_first_of_line = true;
+        if (is_new_line) is_in_directive = false;
         const std::string_view token = tokens.next();
-        if (token == "#" && is_first_of_line) {
+        if ((token == "#" || token == "%:") && is_first_of_line) {
             is_in_directive = true;
             code.end_line();
             code.token(token);
@@ -267,11 +385,16 @@ Text read_text(std::string_view text) {
                 read_argument(directive, tokens, read, code);
             }
         } else {
+            makes_strings = makes_strings || (token == "#" && is_in_directive);
             code.token(token);
         }
         is_first_of_line = false;
     }
-    read.code = is_clear && !tokens.has_raw_string() ? code.take() : std::string(text);
+    std::string written = code.take();
+    read.shows_spelling = makes_strings && SpellingMacros(written).may_show();
+    is_clear =
+        is_clear && !read.shows_spelling && !tokens.has_raw_string() && !tokens.has_other_spellings() && !tokens.counts_places();
+    read.code = is_clear ? std::move(written) : std::string(text);
     return read;
 }
 
@@ -285,6 +408,10 @@ std::vector<std::string> included_headers(std::string_view text) {
     return read_text(text).headers;
 }
 
+bool shows_spelling(std::string_view text) {
+    return read_text(text).shows_spelling;
+}
+
 std::string_view base_name(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
 }
@@ -295,7 +422,18 @@ struct DeviceText::State {
     std::atomic<bool> is_read{false};
     std::string code_hash{};
     std::vector<std::string> headers{};
+    bool shows_spelling = false;
 };
+
+namespace {
+
+std::string hash_of(std::string_view text) {
+    Hash hash;
+    hash.field(text);
+    return to_hex(hash.digest());
+}
+
+}  // namespace
 
 DeviceText::DeviceText(std::string text) : state_(std::make_shared<State>()) {
     state_->text = std::move(text);
@@ -311,9 +449,8 @@ const DeviceText::State& DeviceText::read() const {
     const std::lock_guard lock(state_->mutex);
     if (state_->is_read.load(std::memory_order_relaxed)) return *state_;
     Text read = read_text(state_->text);
-    Hash hash;
-    hash.field(read.code);
-    state_->code_hash = to_hex(hash.digest());
+    state_->code_hash = hash_of(read.code);
+    state_->shows_spelling = read.shows_spelling;
     state_->headers = std::move(read.headers);
     state_->is_read.store(true, std::memory_order_release);
     return *state_;
@@ -325,6 +462,14 @@ const std::string& DeviceText::code_hash() const {
 
 const std::vector<std::string>& DeviceText::headers() const {
     return read().headers;
+}
+
+bool DeviceText::shows_spelling() const {
+    return read().shows_spelling;
+}
+
+std::string DeviceText::hash_among(bool some_shows_spelling) const {
+    return some_shows_spelling ? hash_of(state_->text) : code_hash();
 }
 
 }  // namespace autotune

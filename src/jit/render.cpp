@@ -157,17 +157,21 @@ struct Draft {
 // Hashes of code, which are computed once for each text (code_of.h): what fills a text is hashed beside it, not within.
 std::string identity_of(const Draft& draft, const Headers& headers, const std::vector<std::string>& options,
                         const Target& target) {
+    const bool shows_spelling = draft.text.shows_spelling() || std::any_of(headers.begin(), headers.end(), [](const auto& named) {
+                                    return named.second->device_text.shows_spelling();
+                                });
     Hash hash;
     hash.field("autotune instance 2");
     hash.field(draft.prefix);
-    hash.field(draft.text.code_hash());
+    hash.field(draft.text.hash_among(shows_spelling));
     for (const Binding& binding : draft.bindings) {
         hash.field(binding.name);
         hash.field(binding.spelled());
     }
     hash.field("headers");
-    std::vector<std::pair<std::string_view, std::string_view>> by_base_name;
-    for (const auto& [name, header] : headers) by_base_name.emplace_back(base_name(name), header->device_text.code_hash());
+    std::vector<std::pair<std::string_view, std::string>> by_base_name;
+    for (const auto& [name, header] : headers)
+        by_base_name.emplace_back(base_name(name), header->device_text.hash_among(shows_spelling));
     std::sort(by_base_name.begin(), by_base_name.end());
     for (const auto& [name, code_hash] : by_base_name) {
         hash.field(name);

@@ -213,6 +213,73 @@ TEST(Catalogue, ChangedCodeChangesBothIdentities) {
     }
 }
 
+std::string refusal_of(const TemplatesFolder& folder) {
+    try {
+        (void)Catalogue::from_directory(folder.path());
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::usage);
+        return error.what();
+    }
+    return "";
+}
+
+// A folder in the layout of an earlier version, or with a family that this build lacks, would change nothing and say nothing.
+TEST(Catalogue, AFileOfTheDirectoryWithoutAnEffectIsRefused) {
+    const TemplatesFolder folder;
+    const std::string begin = "in the templates folder '" + folder.path() + "' the file ";
+    folder.write("gemm/pack.cuh", "// the folder of an earlier version\n");
+    EXPECT_EQ(refusal_of(folder),
+              begin + "gemm/pack.cuh has no effect: this version reads it as gemm/device/pack.cuh; move it there");
+    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text brings its own headers
+    EXPECT_EQ(refusal_of(folder), "");
+    folder.write("add/reference.cuh", "// the folder of an earlier version\n");
+    EXPECT_EQ(refusal_of(folder),
+              begin + "add/reference.cuh has no effect: this version reads it as add/op/reference.cuh; move it there");
+    folder.write("add/mine/kernel.cuh", "// of no family\n");
+    EXPECT_EQ(refusal_of(folder), begin +
+                                      "add/mine/kernel.cuh has no effect: this build has no family add/mine; remove the file, "
+                                      "or build autotune with the family (and 1 other files have no effect)");
+}
+
+TEST(Catalogue, AHeaderOfTheDirectoryThatNothingIncludesIsRefused) {
+    const TemplatesFolder folder;
+    folder.write("common/none.cuh", "// included by nothing\n");
+    EXPECT_EQ(refusal_of(folder), "in the templates folder '" + folder.path() +
+                                      "' the file common/none.cuh has no effect: no template includes it; include it as "
+                                      "\"common/none.cuh\", or remove it");
+}
+
+TEST(Catalogue, TwoHeadersOfOneBaseNameInOneTemplateAreRefused) {
+    const TemplatesFolder folder;
+    folder.write("common/one/same.cuh", "// one\n");
+    folder.write("common/two/same.cuh", "// two\n");
+    folder.write("gemm/mma/kernel.cuh", "#include \"common/two/same.cuh\"\n#include \"common/one/same.cuh\"\n");
+    EXPECT_EQ(refusal_of(folder), "with the templates folder '" + folder.path() +
+                                      "' gemm/mma/kernel.cuh includes two headers of one base name, common/one/same.cuh and "
+                                      "common/two/same.cuh; rename one of them");
+    folder.write("gemm/mma/kernel.cuh", "#include \"common/two/same.cuh\"\n");
+    folder.write("gemm/simt/kernel.cuh", "#include \"common/one/same.cuh\"\n");
+    EXPECT_EQ(refusal_of(folder), "");
+}
+
+// A header's macro that makes strings of its arguments makes white space count in the text that uses it.
+TEST(Catalogue, WhiteSpaceCountsBesideAMacroThatShowsIt) {
+    for (const bool shows : {true, false}) {
+        std::vector<std::map<std::string, std::string>> identities;
+        for (const char* argument : {"a+b", "a + b"}) {
+            const TemplatesFolder folder;
+            folder.write("common/text.cuh", shows ? "#define TEXT(x) #x\n" : "#define TEXT(x) x\n");
+            const Catalogue embedded = Catalogue::embedded();
+            folder.write(
+                "gemm/mma/kernel.cuh",
+                "#include \"common/text.cuh\"\n" + embedded.text(*embedded.find_family("gemm/mma")) + "TEXT(" + argument + ")\n");
+            identities.push_back(identities_of(Catalogue::from_directory(folder.path())));
+        }
+        for (const char* what : {"gemm/mma", "gemm/mma instance"})
+            EXPECT_EQ(identities[0].at(what) == identities[1].at(what), !shows) << what;
+    }
+}
+
 // Identities name a header by its base name, and __LINE__ would make lines part of the code.
 TEST(Catalogue, BaseNamesOfHeadersAreUniqueAndNoTextCountsItsLines) {
     const Catalogue catalogue = Catalogue::embedded();
@@ -229,6 +296,7 @@ TEST(Catalogue, BaseNamesOfHeadersAreUniqueAndNoTextCountsItsLines) {
 TEST(Catalogue, HeadersAreInNameOrderEmbeddedAndFromADirectory) {
     const TemplatesFolder folder;
     folder.write("add/aside.cuh", "// between others\n");
+    folder.write("add/vector/kernel.cuh", "#include \"add/aside.cuh\"\n");
     for (const Catalogue& catalogue : {Catalogue::embedded(), Catalogue::from_directory(folder.path())}) {
         const auto& headers = catalogue.headers();
         EXPECT_TRUE(std::is_sorted(headers.begin(), headers.end(), [](const auto& a, const auto& b) { return a.name < b.name; }));

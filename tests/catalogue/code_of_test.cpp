@@ -58,16 +58,57 @@ TEST(CodeOf, TakesUnclearTextsAsTheyAre) {
     EXPECT_EQ(code_of("int R; // R\"(\n"), "int R ;");
 }
 
+// Where white space, comments or places can be seen by the code, or compilers differ, the text itself counts.
+TEST(CodeOf, TakesTextsAsTheyAreThatShowTheirSpelling) {
+    for (const std::string text : {"#define A(x) #x\nA(1 +  2)  // words", "%:define A  1\n", "int a<:3:>;  // words", "<%  %>",
+                                   "int a;\r  int b;", "int line = __LINE__;  // words", "assert(a  > 0);",
+                                   "auto here = std::source_location::current();  //", "int a\\u0041;  //",
+                                   "?"
+                                   "?=define A  1\n"})
+        EXPECT_EQ(code_of(text), text);
+    EXPECT_EQ(code_of("a<::b>  c"), "a < :: b > c");  // two operators: no bracket
+}
+
+// An argument of one token has no white space within, and a macro that is undefined again is seen by no other text.
+TEST(CodeOf, StringsOfMacrosShowTheSpellingOfSeveralTokens) {
+    const std::string macro = "#define A(x) #x\n", passes = "#define B(y) A(y)\n", end = "\n#undef A\n#undef B\n";
+    EXPECT_FALSE(shows_spelling(macro + "A(1) A( b ) A(\"a  b\") A()" + end));
+    EXPECT_EQ(code_of(macro + "A(1)" + end), code_of(macro + "A( /* words */ 1 )  // words" + end));
+    EXPECT_FALSE(shows_spelling(macro + passes + "B(1) B(b)" + end));
+    EXPECT_TRUE(shows_spelling(macro + "A(1 + 2)" + end));
+    EXPECT_TRUE(shows_spelling(macro + passes + "B(f(1))" + end));
+    EXPECT_TRUE(shows_spelling(macro + "#define B(y) A(y + 1)\nB(2)" + end));
+    EXPECT_TRUE(shows_spelling(macro + "USE(A)" + end));
+    EXPECT_TRUE(shows_spelling(macro + "#include \"x.cuh\"" + end));
+    EXPECT_TRUE(shows_spelling(macro));  // another text may use it
+    EXPECT_TRUE(shows_spelling("#define A(...) f(\\\n #__VA_ARGS__)\nA(1)\n#undef A\n"));
+    EXPECT_FALSE(shows_spelling("#define A(x) a##x\n#if A\n#endif\n"));
+}
+
+TEST(CodeOf, PassesAByteOrderMark) {
+    const std::string mark = "\xEF\xBB\xBF";
+    EXPECT_EQ(code_of(mark + "#include \"x.cuh\"\n"), code_of("#include \"x.cuh\"\n"));
+    EXPECT_THAT(included_headers(mark + "#include \"x.cuh\"\n"), ElementsAre("x.cuh"));
+}
+
+TEST(CodeOf, FindsHeadersBehindRawStringsAndDigraphs) {
+    EXPECT_THAT(included_headers("auto a = R\"(\")\";\n#include \"x.cuh\"\n"), ElementsAre("x.cuh"));
+    EXPECT_THAT(included_headers("auto a = u8R\"-(\n#include \"y.cuh\"\n)\"\n)-\";\n#include \"x.cuh\"\n"), ElementsAre("x.cuh"));
+    EXPECT_THAT(included_headers("%:include \"x.cuh\"\n"), ElementsAre("x.cuh"));
+}
+
 TEST(CodeOf, KeepsDirectivesOnLinesOfTheirOwn) {
     EXPECT_EQ(code_of("int a;\n  #  pragma unroll 1  // words\nint b;"), "int a ;\n# pragma unroll 1\nint b ;");
     EXPECT_EQ(code_of("#define A 1 \\\n  + 2\nA"), "# define A 1 + 2\nA");
     EXPECT_EQ(code_of("#define A 1 /* words\nof two lines */ + 2\nA"), "# define A 1 + 2\nA");
     EXPECT_EQ(code_of("#if A\r\n#endif\r\n"), "# if A\n# endif\n");
-    EXPECT_EQ(code_of("/* words */ #define A"), "# define A");
+    EXPECT_EQ(code_of("/* words */ #define A"), "# define A\n");
+    EXPECT_EQ(code_of("#define A"), code_of("#define A\n"));
+    EXPECT_EQ(code_of("#endif // words"), code_of("#endif\n"));
     EXPECT_NE(code_of("#define A 1\n+ 2"), code_of("#define A 1 + 2\n"));
     EXPECT_NE(code_of("#define A(x) x"), code_of("#define A (x) x"));
     EXPECT_EQ(code_of("#define A( x )  x"), code_of("#define A(x) x"));
-    EXPECT_EQ(code_of("#define A(x) #x\nA(1)"), "# define A( x ) # x\nA ( 1 )");
+    EXPECT_EQ(code_of("#define A(x) a##x\nA(1)"), "# define A( x ) a ## x\nA ( 1 )");
     EXPECT_EQ(code_of("a # b"), "a # b");
 }
 
@@ -76,6 +117,7 @@ TEST(CodeOf, NamesHeadersWithoutTheirFolders) {
     EXPECT_EQ(code_of("#  include\t\"x.cuh\"  // why\n"), code_of("#include \"c/x.cuh\"\n"));
     EXPECT_NE(code_of("#include \"x.cuh\""), code_of("#include \"y.cuh\""));
     EXPECT_NE(code_of("#include <x.cuh>"), code_of("#include \"x.cuh\""));
+    EXPECT_NE(code_of("#include <a/x.cuh>"), code_of("#include <b/x.cuh>"));
     EXPECT_THAT(
         included_headers("#include \"a/x.cuh\"\n// #include \"a/y.cuh\"\n#include <z.cuh>\n # include \"w.cuh\" // words\n"),
         ElementsAre("a/x.cuh", "w.cuh"));
