@@ -1,7 +1,6 @@
 #include "kernel_templates/structured_family.h"
 
 #include "kernel_templates/named_configs.h"
-#include "src/core/error.h"
 
 namespace autotune {
 
@@ -19,15 +18,10 @@ Config StructuredFamily::default_config(const Problem& problem, const Device& de
 
 // What the family usually takes, where its rules allow that here.
 Config StructuredFamily::legal_default(const SearchSpace& space, const Problem& problem, const Device& device) const {
-    std::optional<Config> usual;
-    try {
-        usual = usual_config(space, problem, device);
-    } catch (const Error&) {
-        if (space.first()) throw;
-        return {};  // of a space without configs there is no usual one
-    }
+    const Config usual = usual_config(space, problem, device);
+    if (!usual.empty() && space.contains(usual)) return usual;
     // The first is looked for only where it is needed: that walk takes longer than all else here.
-    return space.contains(*usual) ? *usual : space.first().value_or(Config{});
+    return space.first().value_or(Config{});
 }
 
 SearchSpace StructuredFamily::space(const Problem& problem, const Device& device) const {

@@ -101,7 +101,7 @@ class DefaultChoice {
     bool wants(double predicted_us) const { return predicted_us < best_us_; }
     // Whether it is chosen as yet: it is wanted and legal.
     bool offer(const Config& config, double predicted_us);
-    // REQUIRES: the space is not empty.
+    // A config without parameters where the space is empty.
     Config choose() const;
     double predicted_us() const { return best_us_; }  // infinity: nothing legal was offered
 
