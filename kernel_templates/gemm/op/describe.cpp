@@ -11,13 +11,13 @@ namespace autotune::gemm {
 namespace {
 
 // A logical matrix of a description, batched.
-struct Logical {
+struct DescribedMatrix {
     std::string name;
     Dim batch, rows, cols;
     int alignment_bytes = 16;
 
     bool is_empty() const { return batch.extent == 0 || rows.extent == 0 || cols.extent == 0; }
-    Logical transposed() const { return {name, batch, cols, rows, alignment_bytes}; }
+    DescribedMatrix transposed() const { return {name, batch, cols, rows, alignment_bytes}; }
     bool may_be_plain() const { return cols.stride == 1 || cols.extent == 1; }
     bool may_be_transposed() const { return rows.stride == 1 || rows.extent == 1; }
     // Stored transposed, where the strides alone must tell. A single column that is contiguous is a row of the transpose: its
@@ -28,12 +28,12 @@ struct Logical {
     }
 };
 
-Logical logical(const DescribedTensors& tensors, const std::string& name) {
+DescribedMatrix logical(const DescribedTensors& tensors, const std::string& name) {
     const std::vector<Dim> dims = tensors.dims(name);
     return {name, dims[0], dims[1], dims[2], tensors.at(name).alignment_bytes};
 }
 
-void check_extents(const std::array<Logical, 3>& matrices) {
+void check_extents(const std::array<DescribedMatrix, 3>& matrices) {
     const auto same = [](const std::string& what, std::int64_t left, std::int64_t right) {
         if (left != right) refuse(what + " differ: " + std::to_string(left) + " and " + std::to_string(right));
     };
@@ -51,7 +51,7 @@ void check_extents(const std::array<Logical, 3>& matrices) {
 }
 
 // `said`: what the layout says of it in row-major words, if it says anything. `if_empty`: what a matrix without elements is.
-bool is_transposed(const Logical& matrix, std::optional<bool> said, bool if_empty = false) {
+bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool if_empty = false) {
     if (matrix.is_empty()) return said.value_or(if_empty);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());
     if (transposed ? !matrix.may_be_transposed() : !matrix.may_be_plain())
@@ -62,7 +62,7 @@ bool is_transposed(const Logical& matrix, std::optional<bool> said, bool if_empt
 }
 
 // The distance between rows as stored. That of a single row is the caller's too, if it is one that a row fits in.
-Spec::Stored stored(const Logical& matrix, bool transposed) {
+Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     Spec::Stored made{.ld = {}, .stride = {}, .alignment_bytes = matrix.alignment_bytes};
     if (matrix.is_empty()) return made;
     const Dim& lines = transposed ? matrix.cols : matrix.rows;
@@ -163,7 +163,7 @@ std::vector<Tensor> scales_of(const DescribedTensors& tensors, const Types& type
 }
 
 // Whether C is stored column by column.
-bool is_column_major(const Logical& c, const DescribedTensors& tensors) {
+bool is_column_major(const DescribedMatrix& c, const DescribedTensors& tensors) {
     const std::string order = tensors.word("order", "");
     if (order.empty()) return !c.is_empty() && c.looks_transposed() && c.may_be_transposed();
     return order == "column";
@@ -174,7 +174,7 @@ bool is_column_major(const Logical& c, const DescribedTensors& tensors) {
 // A column-major C = A B is, in the same memory, a row-major C' = B' A'.
 DescribedProblem described(const Op& op, const ProblemDescription& description) {
     const DescribedTensors tensors(op, description);
-    std::array<Logical, 3> matrices = {logical(tensors, "a"), logical(tensors, "b"), logical(tensors, "c")};
+    std::array<DescribedMatrix, 3> matrices = {logical(tensors, "a"), logical(tensors, "b"), logical(tensors, "c")};
     check_extents(matrices);
     const bool swaps = is_column_major(matrices[kC], tensors);
     if (swaps) matrices = {matrices[kB].transposed(), matrices[kA].transposed(), matrices[kC].transposed()};

@@ -13,14 +13,14 @@ namespace autotune::gemm {
 namespace {
 
 // A matrix as stored, before its distances are known.
-struct MatrixShape {
+struct UnstridedMatrix {
     std::string name;  // "a"
     DType type;
     Access access;
     std::int64_t rows, cols;
 };
 
-std::int64_t checked_ld(const MatrixShape& matrix, const Spec::Stored& stored) {
+std::int64_t checked_ld(const UnstridedMatrix& matrix, const Spec::Stored& stored) {
     const std::int64_t ld = stored.ld.value_or(matrix.cols);
     if (ld == 0 && matrix.rows > 1 && matrix.cols > 0)
         refuse("tensor " + matrix.name + " repeats one row (a stride of 0); gemm takes one matrix for all of a batch, and " +
@@ -33,7 +33,7 @@ std::int64_t checked_ld(const MatrixShape& matrix, const Spec::Stored& stored) {
 }
 
 // One matrix serves a whole batch of an operand; those of C lie apart.
-void check_stride(const MatrixShape& matrix, const Matrix& stored) {
+void check_stride(const UnstridedMatrix& matrix, const Matrix& stored) {
     if (stored.batch_stride == 0 && matrix.access == Access::in) return;
     const std::int64_t least = (stored.rows - 1) * stored.ld + stored.cols;
     if (stored.batch_stride == 0 && stored.batch > 1)
@@ -52,7 +52,7 @@ int shared_alignment(const Matrix& matrix, std::int64_t element_bytes, int base_
     return alignment;
 }
 
-Tensor make_tensor(const MatrixShape& extents, const Spec& spec, const Spec::Stored& stored) {
+Tensor make_tensor(const UnstridedMatrix& extents, const Spec& spec, const Spec::Stored& stored) {
     Tensor tensor;
     tensor.name = extents.name;
     tensor.dtype = extents.type;
@@ -121,7 +121,7 @@ Problem make_problem(const Spec& given) {
     if (of_fp8 && (spec.trans_a || !spec.trans_b))
         refuse(std::string("fp8 is multiplied along K: layout nt alone, A stored [M, K] and B [N, K]; store ") +
                (spec.trans_a ? "A" : "B") + " transposed");
-    const std::array<MatrixShape, 3> extents = {{
+    const std::array<UnstridedMatrix, 3> extents = {{
         {"a", types.a, Access::in, spec.trans_a ? spec.k : spec.m, spec.trans_a ? spec.m : spec.k},
         {"b", types.b, Access::in, spec.trans_b ? spec.n : spec.k, spec.trans_b ? spec.k : spec.n},
         {"c", types.c, spec.reads_c ? Access::inout : Access::out, spec.m, spec.n},
