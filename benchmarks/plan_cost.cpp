@@ -21,14 +21,14 @@ namespace {
 
 struct Options {
     int shapes = 200;
-    int n = 4096, k = 4096;  // of the weight
+    int n = 4096, k = 4096;  // extents of the weight
     const char* database = "";
     const char* shipped = nullptr;
-    const char* cache = "";  // of cubins: the second handle compiles nothing again
+    const char* cache = "";  // folder of cubins: the second handle compiles nothing
     bool is_warm = false;    // all instances of the weight are loaded before
     int weights = 0;         // first calls in the background, each of another weight; 0: rows of the one weight
     int largest = 16384;     // N and K of those weights
-    int seed = 2;            // of those weights
+    int seed = 2;            // seed of those weights
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 

@@ -32,20 +32,20 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNearBest = 1.03;           // what a portfolio is to reach
-constexpr std::size_t kLeastTrials = 8;      // of a problem that counts
+constexpr double kNearBest = 1.03;           // the factor within which a portfolio should be
+constexpr std::size_t kLeastTrials = 8;      // trials that a problem needs to count
 constexpr std::size_t kLeastForRegret = 10;  // problems, of which a median says something
 constexpr std::size_t kOffersTried = 1000;
 constexpr std::size_t kBestOfSpace = 4;    // instances that a drawn problem brings into the pool,
 constexpr double kNearBestOfSpace = 1.05;  // unless they are predicted farther behind its best
-constexpr std::size_t kFewProblems = 30;   // of a class: its portfolio is filled up with what serves all classes
+constexpr std::size_t kFewProblems = 30;   // a class with fewer problems is filled up with configs that serve all classes
 
 struct Options {
     std::vector<std::string> databases, trials;
     std::string out, dump, prune, variant, pool, arch = "sm_90a";
     std::size_t count = 48;
     int drawn = 0;  // problems of a class that are drawn at random and predicted
-    int whole = 0;  // of those, for which the best of the families' whole spaces join the pool
+    int whole = 0;  // how many of those problems add the best of the families' whole spaces to the pool
 };
 
 Options parse(int count, char** words) {
@@ -120,7 +120,7 @@ class Maker {
     Device device_;
     Catalogue catalogue_ = Catalogue::embedded();
     std::map<std::string, Measured> measured_;    // by problem
-    std::map<std::string, std::size_t> numbers_;  // of instances
+    std::map<std::string, std::size_t> numbers_;  // number of each instance
     std::vector<Candidate> of_instance_;
     std::map<std::pair<std::string, std::size_t>, bool> serves_;  // by class and instance
     std::vector<Candidate> pool_;
@@ -155,7 +155,7 @@ void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
     at.problem = problem;
     const SearchSpace rules = family->rules(problem, device_);
     const Candidate whole{candidate.family, rules.canonical(candidate.config)};
-    if (!rules.contains(whole.config)) return;  // of another state of the template
+    if (!rules.contains(whole.config)) return;  // measured with another version of the template
     at.trials.emplace_back(whole, us);
     const std::size_t number = number_of(candidate.family + " " + rules.compile_part(whole.config).to_string(), whole);
     const auto [entry, is_new] = at.instances.try_emplace(number, us);
@@ -316,7 +316,7 @@ std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, cons
     std::erase(problems, left_out);
     std::vector<Candidate> chosen;
     std::vector<bool> taken(of_instance_.size());
-    std::vector<double> reached(problems.size(), 3.0);  // of each problem's best, by what is chosen
+    std::vector<double> reached(problems.size(), 3.0);  // the chosen config's time over the best, for each problem
     while (chosen.size() < options_.count) {
         std::vector<double> gains(of_instance_.size());
         for (std::size_t i = 0; i < problems.size(); ++i) {

@@ -56,18 +56,18 @@ struct Options {
     int threads = 12;
     double seconds = 1e9;      // no problem is begun after
     std::string instances;     // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
-    bool any_launch = false;   // and with some others
+    bool any_launch = false;   // and with other launch parameters
     std::size_t offers = 0;    // kernels of the ranking of the portfolio and the defaults that are timed too
     std::size_t search = 0;    // kernels that a tune would try first, of the whole spaces, that are timed too
     std::size_t searched = 0;  // problems for which they are: the last ones; 0: all
-    int samples = 5;           // of a turn
+    int samples = 5;           // samples of a turn
     std::string trains;        // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
     std::string shapes;        // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
-    int n = 0, k = 0;          // of the one weight of all problems, stored along K, in bf16; 0: drawn
+    int n = 0, k = 0;          // extents of the one weight of all problems, stored along K, in bf16; 0: random
     bool has_vendor = true;    // cuBLAS is timed
     bool background = true;    // first calls under on_miss = background are
     std::string database;      // trials are recorded there
-    std::string shipped;       // what the library is given; empty: nothing
+    std::string shipped;       // database that the library gets as shipped; empty: none
     std::string cache;         // folder of the first plans' cubins: empty at the start, if they are to be first plans
     std::string json;          // a line a problem
 };
@@ -189,7 +189,7 @@ std::vector<Candidate> read_instances(const std::string& path) {
 
 struct Contestant {
     Candidate candidate;
-    std::string compile_key;  // what its code follows from
+    std::string compile_key;  // what decides a kernel's code
     std::optional<double> predicted_us, us;
 };
 
@@ -209,7 +209,7 @@ struct Item {
     std::vector<Contestant> contestants;  // the first is the library's
     std::string origin;
     double plan_ms = 0;
-    std::optional<HostCost> background;  // of its first call under on_miss = background
+    std::optional<HostCost> background;  // cost of its first call with on_miss = background
     std::optional<double> cublas_us;
 };
 
@@ -291,7 +291,7 @@ class Bench {
     std::vector<Item> items_;
     struct Code {
         jit::Rendered rendered;
-        std::size_t first_item = 0;                // that needs it
+        std::size_t first_item = 0;                // the first item that needs it
         std::optional<jit::Compiled> compiled;     // empty if it failed
         std::atomic<bool> is_done{false};          // compiled or failed
         std::optional<ProblemFixture::Code> code;  // once it is loaded

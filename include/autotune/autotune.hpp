@@ -226,7 +226,7 @@ struct AttentionOperands {
     void* o = nullptr;
     float* lse = nullptr;
     float scale = 0;
-    const std::int32_t* q_offsets = nullptr;  // of packed sequences
+    const std::int32_t* q_offsets = nullptr;  // for packed sequences
     const std::int32_t* kv_offsets = nullptr;
 };
 // O = softmax(scale Q K^T, masked) V of each head on `stream`, by the best kernel known: see autotune_tuned_attention(). A scale

@@ -74,7 +74,7 @@ struct Fill {
     float centre, spread;
     long long low, high;
     long long every;
-    long long cols;  // of a row, for kOneHot and kOffsets
+    long long cols;  // length of a row, for kOneHot and kOffsets
 };
 
 // Where everything but the kept elements is zero.

@@ -26,7 +26,7 @@ struct BlasProduct {
     struct Attribute {
         int name = 0;  // blas::DescriptorAttribute
         std::int32_t value = 0;
-        std::size_t bytes = sizeof(value);  // that the attribute has: 1 or 4
+        std::size_t bytes = sizeof(value);  // size of the attribute: 1 or 4
     };
     struct Address {
         int name = 0;
@@ -36,7 +36,7 @@ struct BlasProduct {
     int first_op = blas::kPlain, second_op = blas::kPlain;
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
     Matrix first, second, out;
-    int added_type = -1;  // of what beta multiplies, where that is not the result's: cuBLASLt has none in fp8
+    int added_type = -1;  // type of the matrix that beta multiplies, where it is not the result's: cuBLASLt has none in fp8
     int compute = blas::kCompute32F;
     int scale_type = blas::kR32F;
     // alpha and beta in the scale type: cuBLAS reads two bytes where the compute type is 16F.

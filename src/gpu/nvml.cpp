@@ -196,7 +196,7 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
         std::vector<Process> others;
         for (unsigned i = 0; i < count; ++i) {
             if (found[i].pid == static_cast<unsigned>(own_pid)) continue;
-            const bool is_known = found[i].used_bytes != ~0ULL;  // in a container it often is not
+            const bool is_known = found[i].used_bytes != ~0ULL;  // in a container it is often unknown
             others.push_back({found[i].pid, is_known ? std::optional(found[i].used_bytes) : std::nullopt});
         }
         return others;

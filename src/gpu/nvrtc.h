@@ -23,7 +23,7 @@ class Nvrtc {
     static std::shared_ptr<const Nvrtc> load(const Search& search);
 
     std::string version() const;  // "13.0"
-    std::string path() const;     // where it was found
+    std::string path() const;     // file from which it was loaded
     bool has_own_cache() const;   // 12.9 and newer: --no-cache is known
 
     struct Source {

@@ -129,7 +129,7 @@ std::optional<Compiled> CubinCache::find(const std::string& identity) const {
 
 std::string CubinCache::why_not_usable() const {
     if (!disabled_because_.empty()) return disabled_because_;
-    constexpr std::size_t kUsualBytes = 32 << 10;  // of a cubin
+    constexpr std::size_t kUsualBytes = 32 << 10;  // size of a usual cubin
     const std::string why = why_folder_not_writable(folder_, kUsualBytes);
     return why.empty() ? "" : "the cubin cache does not keep anything: " + why;
 }

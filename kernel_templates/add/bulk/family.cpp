@@ -13,7 +13,7 @@ using add::View;
 
 constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kAccessBytes = 16;
-constexpr std::int64_t kReservedSmemBytes = 1024;  // that the hardware takes of every block
+constexpr std::int64_t kReservedSmemBytes = 1024;  // what the hardware reserves for every block
 constexpr int kLeastCc = 90;
 
 // clang-format off

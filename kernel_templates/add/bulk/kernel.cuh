@@ -23,7 +23,7 @@ constexpr int store_hint = ${store_hint};
 namespace {
 
 constexpr int access_bytes = 16;
-constexpr int accesses = tile_bytes / access_bytes / threads;  // of a thread and tile
+constexpr int accesses = tile_bytes / access_bytes / threads;  // accesses of a thread to one tile
 constexpr int elements_per_access = access_bytes / static_cast<int>(sizeof(Element));
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
@@ -38,7 +38,7 @@ struct Arrays {
     const u8* b;
     u8* c;
     i64 tiles;
-    i64 bytes;  // of each that bulk copies move: whole units of 16
+    i64 bytes;  // bytes of each tile that bulk copies move: a multiple of 16
 };
 
 struct Stage {

@@ -9,11 +9,11 @@ namespace {
 
 // In a stream of kernels that trigger nothing early.
 constexpr double kLaunch_us = 1.1, kEarlyLaunch_us = 1.17;
-constexpr double kLatency_us = 0.8;       // of a load that misses every cache, under load
-constexpr double kReachableShare = 0.93;  // of the memory's peak, reads and writes mixed
+constexpr double kLatency_us = 0.8;       // time of a load that misses every cache, under load
+constexpr double kReachableShare = 0.93;  // share of the memory's peak that is reached, reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2
-constexpr double kBlockStart_us = 0.004;  // of an SM's time
-constexpr double kAccessClocks = 0.4;     // of a warp's access, as far as nothing else hides it
+constexpr double kBlockStart_us = 0.004;  // time for which an SM is busy with it
+constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that nothing else hides
 
 }  // namespace
 

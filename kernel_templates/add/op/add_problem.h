@@ -56,10 +56,10 @@ std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, co
 struct Traffic {
     std::int64_t blocks = 1;
     std::int64_t resident_blocks = 1;  // on one SM
-    double block_bytes = 0;            // that a block has asked for before it waits
-    double access_bytes = 16;          // of a thread's loads and stores
-    bool starts_early = false;         // under the end of the kernel before
-    double l1_share = 1;               // of the bytes that an SM moves at best, what these accesses let it move
+    double block_bytes = 0;            // bytes that a block requests before it waits
+    double access_bytes = 16;          // size of a thread's loads and stores
+    bool starts_early = false;         // starts before the previous kernel ends
+    double l1_share = 1;               // share of an SM's best rate that these accesses reach
 };
 // Programmatic dependent launch, which every add family can be launched with: the parameter, and where it exists.
 #define ADD_PDL_PARAMETER(ROW) \

@@ -12,8 +12,8 @@ namespace {
 using add::View;
 
 constexpr std::int64_t kMostGridX = 2147483647;
-constexpr std::int64_t kMostRegisters = 255;  // of a thread
-constexpr std::int64_t kOtherRegisters = 24;  // beside the loaded runs: addresses, counters
+constexpr std::int64_t kMostRegisters = 255;  // the most that a thread can have
+constexpr std::int64_t kOtherRegisters = 24;  // addresses and counters, beside the loaded runs
 constexpr std::int64_t kWidestAccessBytes = 16;
 
 // clang-format off

@@ -71,7 +71,7 @@ struct Call {
     Strides q_strides, k_strides, v_strides, o_strides;
 #if ATTENTION_PACKED
     Packing packing;
-    int first_q;  // of the sequence that of_batch() chose
+    int first_q;  // first query of the sequence that of_batch() chose
 #endif
 
     // The call of one batch alone: without packing the same, else with the sequence's lengths, bounds and first rows.

@@ -9,7 +9,7 @@ namespace {
 constexpr int steps_d = (d + 15) / 16;
 constexpr int steps_k = block_k / 16;
 constexpr int steps_v = (dv + 15) / 16;
-constexpr int tiles_v = 2 * steps_v;  // of 8 columns
+constexpr int tiles_v = 2 * steps_v;  // tiles of 8 columns
 static_assert(sizeof(Element) == 2, "operands are 16-bit");
 
 using RowsQ = attention::Rows<d, smem_swizzle && d % 64 == 0>;

@@ -6,8 +6,8 @@
 
 namespace {
 
-constexpr int steps_d = (d + 15) / 16;       // of two products
-constexpr int groups_v = (dv + 31) / 32;     // of four tiles of 8 columns
+constexpr int steps_d = (d + 15) / 16;       // each step is two products
+constexpr int groups_v = (dv + 31) / 32;     // a group is four tiles of 8 columns
 constexpr int tiles_v = 4 * groups_v;
 static_assert(is_same<Element, f32>, "operands are f32");
 static_assert(align_q >= 4 && align_k >= 4 && align_v >= 4, "whole elements");
@@ -59,7 +59,7 @@ __device__ __forceinline__ void clear_padding(u32 q, u32 k) {
 
 struct Lane {
     int id, warp;
-    int row, part;  // of eight rows, of four parts of a row
+    int row, part;  // row 0..7 of eight; part 0..3 of a row
 
     __device__ __forceinline__ Lane() : id(threadIdx.x % 32), warp(threadIdx.x / 32), row(id / 4), part(id % 4) {}
 };

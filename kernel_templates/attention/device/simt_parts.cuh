@@ -45,7 +45,7 @@ __device__ __forceinline__ void copy_four(f32* target, const Element* source, bo
 template <int rows, int columns, int ld, int align, bool turned = false>
 __device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
     constexpr int chunks = columns / vec, rows_at_once = threads / chunks;
-    constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // of all rows of a thread
+    constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // all rows of a thread turn alike
     if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {  // a thread keeps its columns: no divisions
         const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * vec;
         const Element* source = from + first * row_elements + column;
@@ -92,7 +92,7 @@ struct Place {
     // Threads beside each other in a row or a column have neighbouring rows: of a tile, and of the block's own.
     __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
     __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
-    __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // of all its own rows
+    __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // turn of all its own rows
 };
 
 // Products of own rows and a tile's, `columns` elements long. Columns of own rows are turned by `turn`.

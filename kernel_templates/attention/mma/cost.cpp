@@ -7,13 +7,13 @@ namespace autotune::attention_mma {
 namespace {
 
 constexpr double kLaunch_us = 2.5;
-constexpr double kMmaShareOfHopper = 0.62;  // of the tensor cores' rate that mma.sync reaches there
+constexpr double kMmaShareOfHopper = 0.62;  // share of the tensor cores' rate that mma.sync reaches on Hopper
 constexpr double kSmemBytesPerClock = 128;
 constexpr double kExpPerClock = 16;
 constexpr double kIssuePerClock = 128;    // lanes of an SM
-constexpr double kBarrierClocks = 140;    // of a block that meets
-constexpr double kTurnClocks = 1250;      // of one tile of keys, at least, from its loads to its sums; with one stage
-constexpr double kSustainedClock = 0.88;  // of the largest
+constexpr double kBarrierClocks = 140;    // what a block waits at a barrier
+constexpr double kTurnClocks = 1250;      // least time of one tile of keys from its loads to its sums, with one stage
+constexpr double kSustainedClock = 0.88;  // share of the highest clock
 
 // Clocks of an SM for one tile of scores of one block, by resource.
 struct TileClocks {
@@ -38,7 +38,7 @@ TileClocks clocks_of(const Geometry& g, const attention::View& view, const Devic
     clocks.smem = (keys_read + queries_read + filled) / kSmemBytesPerClock;
     clocks.exp = scores / kExpPerClock;
     const double rescale = static_cast<double>(g.block_q) * dv;
-    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;  // with their ldmatrix
+    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;  // with the ldmatrix that they need
     clocks.issue = (scores * (4.5 + 2.5 * masked_share) + rescale + mma_issues) / kIssuePerClock;
     (void)view;
     return clocks;

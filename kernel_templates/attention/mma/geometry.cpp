@@ -27,13 +27,13 @@ std::int64_t Geometry::registers() const {
     const std::int64_t kOther = stages == 1 ? 48 : 40;
     const std::int64_t sums = bands() * round_up(dv, is_tf32 ? 32 : 16) / 2;
     const std::int64_t scores = bands() * block_k / 2;
-    const std::int64_t words = is_tf32 ? 2 : 1;  // of two elements
+    const std::int64_t words = is_tf32 ? 2 : 1;  // words for two elements
     const std::int64_t queries = words * (q_in_registers != 0 ? bands() * round_up(d, 16) / 4 : 4 * bands());
     return sums + scores + queries + 8 + kOther;
 }
 
 std::int64_t Geometry::blocks_per_sm(const Device& device) const {
-    constexpr std::int64_t kReservedBytes = 1024;  // of each block, by the driver
+    constexpr std::int64_t kReservedBytes = 1024;  // the driver's share of each block's shared memory
     const std::int64_t by_smem = device.limits.smem_per_sm_bytes / (smem_bytes() + kReservedBytes);
     const std::int64_t by_registers = std::max(
         device.limits.registers_per_sm / (threads() * round_up(std::min<std::int64_t>(registers(), 255), 8)), resident_blocks);

@@ -32,8 +32,8 @@ constexpr int resident_blocks = ${resident_blocks};
 namespace {
 
 constexpr int threads = 32 * warps;
-constexpr int bands = block_q / (16 * warps);  // of 16 rows, of a warp
-constexpr int tiles_k = block_k / 8;           // of scores, of a band
+constexpr int bands = block_q / (16 * warps);  // bands of 16 rows for each warp
+constexpr int tiles_k = block_k / 8;           // tiles of scores in a band
 constexpr f32 lazy_log2 = 8;
 static_assert(block_q % (16 * warps) == 0 && block_k % 16 == 0, "whole mma tiles");
 
@@ -49,8 +49,8 @@ namespace {
 
 // What a thread knows of its rows: two of each band, 8 apart, each shared by four neighbouring lanes.
 struct RowState {
-    f32 peak[bands][2];  // of scores times slope
-    f32 sum[bands][2];   // of this thread's columns
+    f32 peak[bands][2];  // largest score times slope
+    f32 sum[bands][2];   // sum over this thread's columns
 };
 
 template <class Masks>

@@ -59,15 +59,15 @@ struct View {
     DType type;
     std::int64_t element_bytes;
     bool is_tf32;               // f32 elements, multiplied in tf32
-    Band band;                  // with a diagonal of the longest lengths, where sequences are packed
-    Band unaligned;             // where the diagonal begins at key 0
+    Band band;                  // where sequences are packed, its diagonal is that of the longest lengths
+    Band unaligned;             // the same band with a diagonal that begins at key 0
     bool ends_at_bottom_right;  // the last query sees the last key
     bool has_lse;
     std::array<Strides, 4> strides;  // q, k, v, o
     std::array<int, 4> align;        // bytes that divide every row's begin and length
 
     std::int64_t group() const { return q_heads / kv_heads; }  // query heads that share keys and values
-    std::int64_t rows() const { return q_heads * total_q; }    // of all heads and batches
+    std::int64_t rows() const { return q_heads * total_q; }    // rows of all heads and batches
     Band band_of_lengths(std::int64_t queries, std::int64_t keys) const;
     bool is_masked() const { return band.has_low || band.has_high; }
     // (query, key) pairs that the mask lets see each other, over all batches and heads.
@@ -79,16 +79,16 @@ struct Spec {
     std::int64_t b = 1, q_heads = 1, q_len = 1, d = 0;
     std::optional<std::int64_t> kv_heads, kv_len, dv;  // none: as the queries' heads, length, size
     bool is_packed = false;
-    std::optional<std::int64_t> total_q, total_kv;  // of packed sequences; none: half of what `b` longest ones have
+    std::optional<std::int64_t> total_q, total_kv;  // for packed sequences; none: half of what `b` longest ones have
     DType type = DType::bf16;
     bool is_tf32 = false;
     std::string mask = "none";
-    std::optional<std::int64_t> left, right;  // of a window
+    std::optional<std::int64_t> left, right;  // limits of a window
     bool has_lse = false;
     std::optional<double> scale;  // 1 / sqrt(d) otherwise
-    bool is_bshd = false;         // how tensors without strides of their own lie: rows outside heads
+    bool is_bshd = false;         // layout of tensors without strides of their own: rows outside heads
     std::array<std::optional<Strides>, 4> strides = {};
-    std::array<int, 4> align = {16, 16, 16, 16};  // of the base addresses
+    std::array<int, 4> align = {16, 16, 16, 16};  // bytes, of the base addresses
 };
 
 // The words of the attribute "mask".
@@ -112,7 +112,7 @@ Spec spec_of(const Problem& problem);
 Strides given_strides(const DescribedTensors& tensors, const char* name);
 void check_extents(const DescribedTensors& tensors, const char* name, const std::vector<std::int64_t>& wanted);
 int row_alignment(int base, const Tensor& tensor);
-void check_no_overlap(const Tensor& tensor);  // of an output, whose size was checked
+void check_no_overlap(const Tensor& tensor);  // `tensor`: an output whose size was checked
 
 // Where a sequence lies in its tensors' rows, how long it is, and what its queries see: of an unpacked batch all of it.
 struct Sequence {
@@ -153,7 +153,7 @@ std::vector<Argument> bound_arguments(const Bounds& bounds);
 struct RowWeights {
     std::int64_t first = 0;       // key of weights[0]
     std::vector<double> weights;  // e^(x_j - peak)
-    double peak = 0, sum = 0;     // of x, of the weights
+    double peak = 0, sum = 0;     // largest x; sum of the weights
     double largest_product = 0;   // R
     double largest_exponent = 0;  // max |x|
     double lse() const;

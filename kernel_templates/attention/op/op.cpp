@@ -61,7 +61,7 @@ namespace {
 using attention::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
-constexpr std::int64_t kReferenceRows = 8;        // of a block
+constexpr std::int64_t kReferenceRows = 8;        // rows for each block
 constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the rest
 
 class AttentionOp final : public Op {

@@ -76,7 +76,7 @@ std::vector<OpTest> tests(const Problem& problem) {
         test_of(problem, "numeric", normal, normal, normal),
     };
     all.back().is_typical = true;
-    constexpr double kLargestHot = 32768;  // of f16
+    constexpr double kLargestHot = 32768;  // the largest power of two in f16
     if (hot <= kLargestHot) {              // the mean of the values whose keys match
         const Fill code = Fill::one_hot(static_cast<float>(hot));
         all.insert(all.begin() + 1, test_of(problem, "needle", code, code, Fill::integers()));

@@ -51,7 +51,7 @@ struct Geometry : ResolvedConfig {
           part_k(std::min(block_k, part)) {}
 
     std::int64_t block_q, block_k;
-    std::int64_t columns;  // of the output, of a thread
+    std::int64_t columns;  // columns of the output that a thread holds
     std::int64_t d;
     std::int64_t part_d, part_k;  // columns of keys and rows of values that arrive together
 

@@ -37,10 +37,10 @@ namespace {
 
 constexpr int block_q = threads_y * thread_q;
 constexpr int block_k = threads_x * thread_k;
-constexpr int runs = (dv + threads_x * vec - 1) / (threads_x * vec);  // of four columns, of a thread
+constexpr int runs = (dv + threads_x * vec - 1) / (threads_x * vec);  // runs of four columns that a thread holds
 constexpr int columns = runs * vec;
 constexpr int group_q = thread_q < vec ? thread_q : vec;  // rows of a thread that lie beside each other
-constexpr int group_k = thread_k < vec ? thread_k : vec;  // and keys
+constexpr int group_k = thread_k < vec ? thread_k : vec;  // the same for keys
 
 constexpr int part_d = d % part == 0 ? part : d % 32 == 0 ? 32 : d % 16 == 0 ? 16 : 8;
 constexpr int part_k = block_k < part ? block_k : part;
@@ -106,8 +106,8 @@ __device__ __forceinline__ f32 sum_of_row(f32 mine) {
 }
 
 struct RowState {
-    f32 peak[thread_q];  // of scores times slope
-    f32 sum[thread_q];   // of this thread's keys
+    f32 peak[thread_q];  // largest score times slope
+    f32 sum[thread_q];   // sum over this thread's keys
 };
 
 // Scores become weights, in shared memory; sums of earlier tiles are brought to the new peaks.

@@ -15,8 +15,8 @@ namespace {
 using attention::ceil_div;
 using attention::View;
 
-constexpr std::int64_t kRows = 16;       // of a warp
-constexpr std::int64_t kMostRows = 128;  // of a head of keys: more are for families that work in tiles
+constexpr std::int64_t kRows = 16;       // rows for each warp
+constexpr std::int64_t kMostRows = 128;  // rows for a head of keys; with more, families that work in tiles are better
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
 // Who joins the parts of a head's blocks.
@@ -152,7 +152,7 @@ std::optional<std::string> AttentionSplit::refuses(const Problem& problem, const
         return "it takes head sizes of 32, 64, 96 and 128, and 64 and 128 for the values";
     if (view.align[attention::kQ] < 16 || view.align[attention::kK] < 16 || view.align[attention::kV] < 16)
         return "rows of q, k and v are not aligned to 16 bytes";
-    constexpr std::int64_t kMostBlocks = 65535, kMostElements = 2147483647;  // of a grid's second and third dimension
+    constexpr std::int64_t kMostBlocks = 65535, kMostElements = 2147483647;  // limits of a grid's second and third dimension
     if (view.b > kMostBlocks || view.kv_heads * bands_of(view) > kMostBlocks) return "there are too many heads for one grid";
     if (std::max(view.strides[attention::kK].row, view.strides[attention::kV].row) > kMostElements)
         return "rows of k or v are 2^31 elements apart or more";
@@ -215,7 +215,7 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
     constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
     constexpr double kStreamed = 60e6;  // bytes from which words to the caches count
-    constexpr double kLong = 500e6;     // and from which none is best: the winners of all five such problems have none
+    constexpr double kLong = 500e6;     // bytes from which no hint is best: the winners of all five such problems have none
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
     const double of_warp =

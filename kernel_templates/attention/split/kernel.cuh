@@ -26,9 +26,9 @@ constexpr int align_k = ${align_k};
 constexpr int align_v = ${align_v};
 constexpr int align_o = ${align_o};
 constexpr int warps = ${warps};
-constexpr int key_steps = ${key_steps};  // of 16 keys, of a warp at a time
+constexpr int key_steps = ${key_steps};  // steps of 16 keys that a warp takes at a time
 constexpr int load_hint = ${load_hint};
-constexpr int join = ${join};          // of blocks, by 0: the last of a head, 1: a second kernel, 2: their cluster
+constexpr int join = ${join};          // who joins the parts. 0: the last block of a head, 1: a second kernel, 2: the blocks' cluster
 constexpr bool one_tile = ${one_tile};  // a warp has one at most: all that a block reads is in flight at once
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
@@ -123,8 +123,8 @@ __device__ __forceinline__ u32 joined_halves(u32 low_word, u32 high_word) {
 // A part of a row's answer: weights relative to a peak, and what they weigh. Sum and weighted values of a warp, of a block's keys
 // or of several blocks'.
 struct RowState {
-    f32 peak[2];                 // of scores times slope; rows lane / 4 and that + 8
-    f32 sum[2];                  // of this thread's keys
+    f32 peak[2];                 // largest score times slope; rows lane / 4 and lane / 4 + 8
+    f32 sum[2];                  // sum over this thread's keys
     f32 values[pieces_v][8][4];  // [64 columns][mma tile]: column 16t + 8 (i % 2) + tile of row i / 2 * 8 + lane / 4
 
     __device__ __forceinline__ void clear_values() {
@@ -261,7 +261,7 @@ struct Part {
 struct QuadPart {
     float4 values;
     float2 peak_and_sum;
-    float2 unused;  // which keeps values aligned
+    float2 unused;  // keeps values aligned
 };
 constexpr int most_cluster_blocks = 16;
 constexpr int most_quads = join == 2 ? rows * row_quads + most_cluster_blocks : 1;
@@ -275,7 +275,7 @@ struct Meeting {
 
 // A part in memory: values, then peaks with sums.
 constexpr int stored_part = rows * (dv + 2);
-constexpr int parts_at_once = 16;  // that a thread reads
+constexpr int parts_at_once = 16;  // parts that a thread reads at once
 
 __device__ __forceinline__ void store_part(Part& part, const RowState& state, int lane, int count) {
 #pragma unroll
@@ -458,7 +458,7 @@ __device__ __forceinline__ void join_to_memory(const PartsOfWarps& parts, const 
 struct Exchange {
     Meeting& meeting;
     u32 barrier, rank;
-    int blocks, quads;  // of the cluster; of the output
+    int blocks, quads;  // blocks of the cluster; quads of the output
 
     __device__ __forceinline__ Exchange(Meeting& of_block, int block_count, int quad_count)
         : meeting(of_block),

@@ -15,8 +15,8 @@ namespace {
 // chip whose tensor cores are busy runs at the clock that its power allows, so what counts is how many of their clocks a config
 // uses up, and at what rate it gets them.
 
-constexpr double kMacsPerClock = 2048;  // of one SM's tensor cores
-constexpr double kRatedClock = 1980;    // of the H200, MHz: rates below are its
+constexpr double kMacsPerClock = 2048;  // rate of one SM's tensor cores
+constexpr double kRatedClock = 1980;    // MHz of the H200 on which the rates below were measured
 
 // Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 consumer warpgroups, where a score takes as many
 // products as with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
@@ -103,7 +103,7 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
     // A step of one block; blocks that share an SM share its tensor cores.
     const double step_us = static_cast<double>(s.block_q() * s.block_k) * columns / kMacsPerClock / rate(view, s) *
                            static_cast<double>(s.blocks_per_sm) * kRatedClock / std::max(device.clock_mhz, 1.0);
-    const double steps = key_tiles / std::max(tiles, 1.0);  // of a tile, on average
+    const double steps = key_tiles / std::max(tiles, 1.0);  // average for a tile
     double time = 0;
     if (grid.most_steps > 0) {
         // Parts of nearly equal length, then their sum.

@@ -22,8 +22,8 @@ using attention_wgmma::ResolvedConfig;
 using gemm::i32;
 using std::int64_t;
 
-constexpr int64_t kOtherRegisters = 32;  // beside accumulators and weights
-constexpr int64_t kOtherOfProduct = 30;  // beside its accumulators, that ptxas needs to compile one wgmma
+constexpr int64_t kOtherRegisters = 32;  // registers beside accumulators and weights
+constexpr int64_t kOtherOfProduct = 30;  // registers that ptxas needs to compile one wgmma, beside its accumulators
 
 constexpr auto rule = rules_by<ResolvedConfig>();
 
@@ -56,7 +56,7 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
     to.push_back({"tiles exceed shared memory",
                   {"consumer_warpgroups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
                   rule([=](const ResolvedConfig& s) {
-                      constexpr int64_t kOfBlock = 1024;  // that the hardware takes of each
+                      constexpr int64_t kOfBlock = 1024;  // what the hardware reserves for each block
                       return s.smem_bytes(view) <= device.limits.smem_per_block_bytes &&
                              s.blocks_per_sm * (s.smem_bytes(view) + kOfBlock) <= device.limits.smem_per_sm_bytes;
                   })});
@@ -307,7 +307,7 @@ class AttentionWgmma final : public StructuredFamily {
         if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
         if (std::min({view.align[attention::kQ], view.align[attention::kK], view.align[attention::kV]}) < 16)
             return "TMA reads rows that begin at multiples of 16 bytes";
-        return attention::refuses_grid(view, 32);  // with the last numbers that a counter gives
+        return attention::refuses_grid(view, 32);  // 32, smaller than any tile: the work counter runs past the last item
     }
 
     std::vector<Binding> facts(const Problem& problem) const override {

@@ -60,12 +60,12 @@ std::int64_t heads_at_once(const View& view, std::int64_t mib);
 
 // How the tiles of a problem are dealt out. Where their keys are divided, each part of a tile is an item of work.
 struct Grid {
-    std::int64_t q_tiles;     // of a head
-    std::int64_t tiles;       // of all
-    std::int64_t items;       // of a head: its tiles or their parts
+    std::int64_t q_tiles;     // tiles of queries in a head
+    std::int64_t tiles;       // tiles of queries in all heads and batches
+    std::int64_t items;       // items in a head: its tiles, or their parts
     std::int64_t most_steps;  // tiles of keys of a part, at most; 0: keys are not divided
     std::int64_t blocks;
-    std::int64_t heads_at_once;  // whose tiles are dealt out in turn
+    std::int64_t heads_at_once;  // heads whose tiles are dealt out in turn
 
     Grid(const View& view, const ResolvedConfig& shape, const Device& device);
     std::int64_t all_items() const { return tiles / q_tiles * items; }

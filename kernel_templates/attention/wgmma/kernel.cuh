@@ -12,13 +12,13 @@
 #include "common/types.cuh"
 using Element = ${element_type};
 constexpr int d = ${d};                  // columns of Q and K
-constexpr int dv = ${dv};                // of V and O
+constexpr int dv = ${dv};                // head size of V and O
 constexpr int has_low = ${has_low};      // whether the mask has a bound on the left
-constexpr int has_high = ${has_high};    // and on the right
+constexpr int has_high = ${has_high};    // the same for the right side
 constexpr int align_o = ${align_o};      // bytes
 constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int block_k = ${block_k};
-constexpr int stages = ${stages};        // of K, and of V
+constexpr int stages = ${stages};        // stages of K, and as many of V
 constexpr int q_buffers = ${q_buffers};
 constexpr int blocks_per_sm = ${blocks_per_sm};
 constexpr int overlap = ${overlap};
@@ -52,7 +52,7 @@ constexpr u32 k_bytes = block_k * head_tile * 2;
 constexpr u32 v_bytes = block_k * value_tile * 2;
 
 constexpr int scores = block_k / 2;      // registers of a thread's part of a tile of scores
-constexpr int outputs = value_tile / 2;  // and of O
+constexpr int outputs = value_tile / 2;  // the same for O
 constexpr int math_warps = 4 * consumer_warpgroups;
 
 using RowMask = attention::Mask<has_low != 0, has_high != 0>;
@@ -60,12 +60,12 @@ using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 // Launch arguments that both roles read.
 struct Problem {
     RowMask mask;
-    int rows;           // of a head
-    int heads, group;   // of Q; that share a head of K and V
-    int q_tiles;        // of a head
+    int rows;           // rows in a head
+    int heads, group;   // heads of Q; how many of them share a head of K and V
+    int q_tiles;        // tiles of queries in a head
     int items;          // tiles of Q, or, where their keys are divided, parts of them: of a head
-    int all_items;      // of all heads
-    int heads_at_once;  // whose tiles are dealt out in turn, so that their K and V stay in L2
+    int all_items;      // items of all heads
+    int heads_at_once;  // heads whose tiles are dealt out in turn, so that their K and V stay in L2
     int longest_first;  // 1: the last rows of a head first
     int most_steps;     // tiles of keys of a part, at most; 0: keys are not divided
 #if ATTENTION_PACKED
@@ -295,8 +295,8 @@ __device__ __forceinline__ void issue_values(float (&o)[outputs], const u32 (&p)
 
 // Of a thread's two rows, eight apart.
 struct Rows {
-    float max[2];  // of the scores
-    float sum[2];  // of this thread's weights
+    float max[2];  // largest score
+    float sum[2];  // sum of this thread's weights
 };
 
 // Scores of keys that a row does not see become -inf. `key0` is the thread's first column, from which the others are constants
@@ -392,8 +392,8 @@ struct Output {
     Element* o;
     long long batch, head, row;  // strides in elements
     float* lse;                  // may be null
-    float* parts;                // of each item: sums of weighted values, block_q x value_tile
-    float2* part_rows;           // of each item: maximum and sum of its rows
+    float* parts;                // for each item its sums of weighted values: block_q x value_tile
+    float2* part_rows;           // for each item its rows' maxima and sums
 };
 
 // Leaves a part of a tile for the second kernel.

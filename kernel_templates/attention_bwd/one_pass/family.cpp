@@ -34,9 +34,9 @@ using std::int64_t;
 // How dQ's parts are added (kernel.cuh).
 enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 
-constexpr int64_t kMostShared = 227 << 10;  // of a block
-constexpr int64_t kTicketBytes = 16;        // which lies apart unless tiles fill it
-constexpr int64_t kTicketInts = 4;          // before the counters of turns
+constexpr int64_t kMostShared = 227 << 10;  // the most that a block can have
+constexpr int64_t kTicketBytes = 16;        // the ticket has its own bytes unless tiles fill shared memory
+constexpr int64_t kTicketInts = 4;          // ints of the ticket, before the counters of turns
 constexpr int64_t kAdders = 2;              // in order, a counter each
 
 // clang-format off

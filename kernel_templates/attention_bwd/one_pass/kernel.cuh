@@ -8,9 +8,9 @@
 #include "common/types.cuh"
 using Element = ${element_type};
 constexpr int d = ${d};                        // columns of Q and K
-constexpr int dv = ${dv};                      // of V, O and dO
+constexpr int dv = ${dv};                      // head size of V, O and dO
 constexpr int has_low = ${has_low};            // whether the mask has a bound on the left
-constexpr int has_high = ${has_high};          // and on the right
+constexpr int has_high = ${has_high};          // the same for the right side
 constexpr int groups = ${groups};              // math warpgroups of 64 keys
 constexpr int block_q = ${block_q};            // queries of a tile
 constexpr int stages = ${stages};              // tiles of queries in shared memory
@@ -60,7 +60,7 @@ constexpr u32 part_bytes = dq_bytes / adders;
 // A group holds dQ^T of 8 queries behind that of the 8 before, so its sums may end with the last rows. Tiles of 64 and 128 queries
 // divide most lengths and are stored whole, as are those that registers add.
 constexpr bool ends_with_rows = is_staged && swap_dq != 0 && groups == 2 && dq_m_blocks == 2 && block_q % 64 != 0;
-constexpr u32 run_bytes = 64 * 8 * 4;  // of 8 queries
+constexpr u32 run_bytes = 64 * 8 * 4;  // bytes of a run of 8 queries
 
 struct Shared {
     static constexpr u32 k_bytes = k_rows * head_tile * 2, v_bytes = k_rows * value_tile * 2;
@@ -175,7 +175,7 @@ __device__ __forceinline__ int runs_of_rows(int tile, int rows) {
 struct DqSums {
     float* sums;
     int* counters;
-    int tiles, rows;  // of a head
+    int tiles, rows;  // tiles and rows in a head
     __device__ __forceinline__ long long index(const Walk& at) const { return static_cast<long long>(at.plane) * tiles + at.tile; }
     __device__ __forceinline__ float* of(const Walk& at) const {
         if constexpr (ends_with_rows) return sums + at.plane * sums_of_rows(rows) + at.tile * (dq_bytes / 4LL);
@@ -239,13 +239,13 @@ struct Step {
     const Shared& shared;
     const KeyMask& mask;
     float factor;  // scale log2(e)
-    u32 k, v, q, d_o;      // where in shared memory they are, in sixteenths: keys and values of the group's rows
-    u32 dq_a, dq_b;        // and the group's parts of the operands of dQ
-    u32 ds_row;            // where the lane's row of matrices goes
-    u32 dq_row;            // where the thread's part of dQ goes
+    u32 k, v, q, d_o;      // addresses of the operands in shared memory, in units of 16 bytes: keys and values of the group's rows
+    u32 dq_a, dq_b;        // addresses of the group's parts of the operands of dQ
+    u32 ds_row;            // where the lane's row of matrices is written
+    u32 dq_row;            // where the thread's part of dQ is written
     const DqSums& sums;    // or goes to, from `dq_thread` on
     int dq_thread;
-    int row, keys_left;    // from the thread's first row on
+    int row, keys_left;    // the thread's first row; keys from there on
     int whole_first, whole_end;  // tiles without a masked score
 
     __device__ __forceinline__ void issue_scores(const Position<stages>& at, float (&s)[block_q / 2]) const {
@@ -285,7 +285,7 @@ struct Step {
     }
     template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void store_ds(const u32 (&packed)[block_q / 4], int buffer) const {
-        constexpr int chunks = ds_span / 8;  // of 8 queries, in a span
+        constexpr int chunks = ds_span / 8;  // chunks of 8 queries in a span
         const int lane = threadIdx.x % 32;
         const int in_row = lane % 8;
         const int swizzle = ds_span == 64 ? in_row : ds_span == 32 ? in_row / 2 : in_row / 4;
@@ -583,7 +583,7 @@ extern "C" __global__ void __launch_bounds__(math_threads)
         if (at < rows && column < d)
             *reinterpret_cast<uint4*>(to + at * dq_row + column) = make_uint4(words[0], words[1], words[2], words[3]);
     };
-    const auto pair = [&](int column, int row) {  // of 8 columns, and 8 rows
+    const auto pair = [&](int column, int row) {  // 8 columns and 8 rows
         const float* const both = values + column * 4 + row * 2;
         return ptx::pack_pair<Element>(both[0] * scale, both[1] * scale);
     };

@@ -14,7 +14,7 @@ using attention_bwd::Bounds;
 using attention_bwd::View;
 
 constexpr std::uint32_t kReferenceThreads = 128;
-constexpr std::int64_t kReferenceRows = 4;        // of a block
+constexpr std::int64_t kReferenceRows = 4;        // rows for each block
 constexpr std::int64_t kReferenceBlocks = 65536;  // kernels loop over the rest
 
 class AttentionBwdOp final : public Op {

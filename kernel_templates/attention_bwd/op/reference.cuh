@@ -14,8 +14,8 @@ constexpr bool has_high = ${has_high};
 namespace {
 
 constexpr int threads = 128;
-constexpr int rows = 4;                                               // of a block
-constexpr int columns = ((d > dv ? d : dv) + threads - 1) / threads;  // of a thread
+constexpr int rows = 4;                                               // rows for each block
+constexpr int columns = ((d > dv ? d : dv) + threads - 1) / threads;  // columns for each thread
 using attention::Strides;
 
 struct Bounds {
@@ -27,7 +27,7 @@ struct Delta {
 };
 
 struct Shared {
-    f64 left[rows][d], right[rows][dv];  // of the block's own rows: q and do, or k and v
+    f64 left[rows][d], right[rows][dv];  // the block's own rows: of q and do, or of k and v
     f64 p[rows][threads], p_error[rows][threads], ps[rows][threads], ps_error[rows][threads];
 };
 
@@ -159,7 +159,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY(_queries)(ATTENTION_BWD_PARAMETERS, OU
     const int tiles_of_head = (q_len + rows - 1) / rows;
     const i64 tiles = static_cast<i64>(batches) * q_heads * tiles_of_head;
     for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-        const i64 line = at / tiles_of_head;  // of heads
+        const i64 line = at / tiles_of_head;  // number of the head among those of all batches
         const int head = static_cast<int>(line % q_heads), b = static_cast<int>(line / q_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;
         const int count = min(q_len - first, rows);
@@ -216,7 +216,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(ATTENTION_BWD_PARAMETERS, OUTPUTS) {
     const int tiles_of_head = (kv_len + rows - 1) / rows;
     const i64 tiles = static_cast<i64>(batches) * kv_heads * tiles_of_head;
     for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-        const i64 line = at / tiles_of_head;  // of heads of keys
+        const i64 line = at / tiles_of_head;  // number of the head of keys among those of all batches
         const int kv_head = static_cast<int>(line % kv_heads), b = static_cast<int>(line / kv_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;
         const int count = min(kv_len - first, rows);

@@ -9,7 +9,7 @@ namespace {
 // One pair of a query and a key that it sees.
 struct Pair {
     double p, ps;              // weight, weight times (dp - delta)
-    double p_error, ps_error;  // how far they may be off
+    double p_error, ps_error;  // the errors that are allowed for them
 };
 
 class Sums {

@@ -13,8 +13,8 @@ using attention::map_of;
 using gemm::i32;
 using std::int64_t;
 
-constexpr int64_t kPreparedRows = 64;  // of a block
-constexpr int64_t kRowsPadding = 128;  // of the workspace's rows: as many as the largest tile of queries has
+constexpr int64_t kPreparedRows = 64;  // rows that a block prepares
+constexpr int64_t kRowsPadding = 128;  // the workspace has a multiple of this many rows: the largest tile of queries
 
 }  // namespace
 

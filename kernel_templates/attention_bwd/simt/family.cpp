@@ -44,7 +44,7 @@ struct Geometry : ResolvedConfig {
           columns_v(round_up(view.dv, 4 * threads_x)) {}
 
     std::int64_t own, other, block, tile;
-    std::int64_t columns_d, columns_v;  // of a row, in whole runs
+    std::int64_t columns_d, columns_v;  // columns of a row, rounded up to whole runs
 
     std::int64_t smem_bytes() const {
         return 4 * ((block + tile) * (columns_d + columns_v) + 8 * tile + block * round_up(tile, 32)) + 8 * tile;
@@ -198,7 +198,7 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
         const auto real = [](std::int64_t value) { return static_cast<double>(value); };
         const double rows = real(view.d + view.dv), sums_d = real(g.columns_d), sums_v = real(g.columns_v);
         const double own = real(g.own), other = real(g.other), columns = sums_d / real(g.threads_x);
-        const auto clocks = [&](double sums) {  // of a pair
+        const auto clocks = [&](double sums) {  // clocks for one pair of a query and a key
             const double products = rows + sums;
             const double loads = rows / 4 * (1 / own + 1 / other) + sums / 4 * (1 / own + 1 / columns);
             const double issue = (products + 1.5 * loads + 14) / kLanesPerClock;

@@ -36,7 +36,7 @@ namespace {
 
 constexpr int block = threads_y * thread_own;
 constexpr int tile_rows = threads_x * thread_other;
-constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // of four columns, of a thread
+constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // runs of four columns that a thread holds
 constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
 static_assert(tile_rows % vec == 0, "weights are read four at a time");
 

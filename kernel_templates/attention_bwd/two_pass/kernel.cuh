@@ -19,9 +19,9 @@ constexpr int align_do = ${align_do};
 constexpr int align_dq = ${align_dq};
 constexpr int align_dk = ${align_dk};
 constexpr int align_dv = ${align_dv};
-constexpr int q_warps = ${q_warps};  // of the pass for dQ, each with 16 queries
+constexpr int q_warps = ${q_warps};  // warps of the pass for dQ, with 16 queries each
 constexpr int q_tile = ${q_tile};    // keys of its tiles
-constexpr int k_warps = ${k_warps};  // of the pass for dK and dV, each with 16 keys
+constexpr int k_warps = ${k_warps};  // warps of the pass for dK and dV, with 16 keys each
 constexpr int k_tile = ${k_tile};    // queries of its tiles
 constexpr int stages = ${stages};
 constexpr bool smem_swizzle = ${smem_swizzle};
@@ -44,7 +44,7 @@ using RowsV = attention::Rows<dv, swizzle_v>;
 
 struct Lane {
     int id, warp;
-    int a_row, a_chunk;  // of ldmatrix, for A and for B stored by rows of the sum: rows, then chunks
+    int a_row, a_chunk;  // what ldmatrix reads, for A and for a B that is stored by rows of the sum: rows, then chunks
     int b_row, b_chunk;  // for B stored by rows of the result: chunks, then rows
 
     __device__ __forceinline__ Lane()

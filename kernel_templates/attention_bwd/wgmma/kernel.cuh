@@ -11,9 +11,9 @@
 #include "common/types.cuh"
 using Element = ${element_type};
 constexpr int d = ${d};                  // columns of Q and K
-constexpr int dv = ${dv};                // of V, O and dO
+constexpr int dv = ${dv};                // head size of V, O and dO
 constexpr int has_low = ${has_low};      // whether the mask has a bound on the left
-constexpr int has_high = ${has_high};    // and on the right
+constexpr int has_high = ${has_high};    // the same for the right side
 constexpr int q_warpgroups = ${q_warpgroups};    // pass of dQ: math warpgroups of 64 queries
 constexpr int q_block_k = ${q_block_k};  // keys of a tile
 constexpr int q_stages = ${q_stages};
@@ -57,7 +57,7 @@ struct QueryStep {
     const QueryShared& shared;
     const RowMask& mask;
     float factor;                 // scale log2(e)
-    float lse[2], delta[2];       // of the thread's rows, lse in log2
+    float lse[2], delta[2];       // values of the thread's rows; lse in log2
     u64 q, d_o, k, v, k_by_rows;  // descriptors
     int row;
 
@@ -343,7 +343,7 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
     const KeyShared shared((smem_address(memory) + 1023) & ~1023u);
     init_barriers<k_stages>(shared, 4 * k_warpgroups);
     const KeyMask mask = attention::seen_from_keys(RowMask{mask_low, mask_high, keys}, rows);
-    const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // of a tile's blocks: the one for dV
+    const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // of a tile's two blocks, the one for dV
     const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending},
                                  static_cast<int>(blockIdx.x) - (is_second ? all_tiles : 0));
     const int first_key = place.tile * k_rows;

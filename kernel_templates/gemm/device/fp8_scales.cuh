@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr int scale_block = 128;  // of K, and of the columns of B
+constexpr int scale_block = 128;  // length of a block along K, and its number of columns of B
 
 // Elements between scales: of two batches, of two lines (rows of A; columns of B, or blocks of 128 of them), of two runs of 128 k.
 struct ScaleStrides {

@@ -21,7 +21,7 @@ struct TileCopy {
         uint4 at[passes];
     };
 
-    const In* source;  // this thread's chunk in the first pass
+    const In* source;  // address of this thread's chunk in the first pass
     i64 row_step;      // elements from pass to pass
     i64 tile_step;     // elements from tile to tile
     int rows_left;     // rows of the operand from this thread's first row on

@@ -11,15 +11,15 @@ namespace {
 constexpr double kStartUs = 1.12;              // a launch, with its work before the first load and after the last
 constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler issues before the first product, k contiguous
 constexpr double kRoundUs = 0.367;             // a thread's wait for a round of its loads, or for five accesses of it
-constexpr double kLoadUs = 0.00167;            // and for each of them
+constexpr double kLoadUs = 0.00167;            // extra time for each of these loads
 constexpr double kWarpUs = 0.0211;             // start of one warp of a block
-constexpr double kMeetingUs = 0.247;           // where sums meet in shared memory
-constexpr double kResidentThreads = 1024;      // of an SM
-constexpr double kIssuesPerClock = 2.17;       // of four at most on an SM
+constexpr double kMeetingUs = 0.247;           // adding sums in shared memory
+constexpr double kResidentThreads = 1024;      // threads that an SM holds at once
+constexpr double kIssuesPerClock = 2.17;       // an SM could issue four at most
 constexpr double kClocksOfLine = 0.616;        // L1, for each line of 128 bytes that a warp's load touches
-constexpr double kShareOfMemory = 1.02;        // that plain loads reach
+constexpr double kShareOfMemory = 1.02;        // share of memory's rate that plain loads reach
 constexpr double kBytesBeside = 30.9;          // extra bytes with a run of neighbouring lines, in sectors that others read too
-constexpr double kInstructions = 117.0;        // beside the loop
+constexpr double kInstructions = 117.0;        // instructions outside the loop
 constexpr double kClocksOfInstruction = 5.85;  // to fetch it, and to run it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
 // Many loads wait for each other: above so many bytes some products took five times the prediction. gemm/gemv is for those.
@@ -40,7 +40,7 @@ Touched touched(const Streams& x, const ResolvedConfig& s) {
         return {runs, runs};
     }
     const auto lanes = static_cast<double>(std::min<std::int64_t>(32, s.lanes));
-    const double span = lanes * static_cast<double>(x.width()) / 64.0;  // of a line of X
+    const double span = lanes * static_cast<double>(x.width()) / 64.0;  // lines of 128 bytes of X that a load touches
     const double y = x.y_along_k ? span : std::min(lanes, span * static_cast<double>(x.columns));
     return {32.0 / lanes * std::max(1.0, span), std::max(1.0, y)};
 }
@@ -52,7 +52,7 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const std::int64_t tiles_n = gemm::ceil_div(x.columns, s.columns);
     const auto blocks = static_cast<double>(gemm::ceil_div(x.lines, s.block_lines()) * tiles_n * x.batch);
     const double waves = std::ceil(std::max(1.0, blocks * static_cast<double>(s.threads) / (sms * kResidentThreads)));
-    const std::int64_t accesses = gemm::ceil_div(gemm::ceil_div(x.k, x.width()), s.lanes);  // of a thread
+    const std::int64_t accesses = gemm::ceil_div(gemm::ceil_div(x.k, x.width()), s.lanes);  // accesses of a thread
     const std::int64_t at_once = x.x_along_k ? std::min(s.unroll, kAtOnce) : s.unroll;
     const auto rounds = static_cast<double>(gemm::ceil_div(accesses, at_once));
     const double loads_of_y = static_cast<double>(s.columns * x.width()) / static_cast<double>(x.width_y());

@@ -30,7 +30,7 @@ constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
 constexpr int align_x = swap_ab ? align_b : align_a;
 constexpr int align_y = swap_ab ? align_a : align_b;
 constexpr int width = x_along_k ? align_x / 2 : 1;                    // k of an access of X
-constexpr int width_y = y_along_k ? smaller(width, align_y / 2) : 1;  // and of one of Y
+constexpr int width_y = y_along_k ? smaller(width, align_y / 2) : 1;  // the same for Y
 constexpr int block_lines = threads / lanes;
 constexpr int in_warp = x_along_k ? smaller(lanes, 32) : 1;  // lanes whose sums shuffles add
 constexpr int apart = lanes / in_warp;                       // sums that then meet in shared memory
@@ -42,8 +42,8 @@ static_assert(x_along_k || block_lines % 8 == 0, "a warp reads runs of neighbour
 // Where a thread reads its line of X and the block's lines of Y.
 struct Source {
     const In *x, *y;
-    i64 x_step, y_step;  // from one k to the next
-    i64 column_step;     // from one line of Y to the next
+    i64 x_step, y_step;  // distance from one k to the next
+    i64 column_step;     // distance from one line of Y to the next
     int last_column;     // last column that exists; columns behind it read that one, and their sums are not stored
 
     __device__ __forceinline__ i64 column(int c) const { return min(c, last_column) * column_step; }

@@ -12,18 +12,18 @@ using std::int64_t;
 // predicted deviates by 21 %. Some constants absorb other effects.
 constexpr double kStartUs = 1.46;               // a launch, with its work before the first load and after the last
 constexpr double kRoundUs = 0.573;              // a thread's wait for a round of its windows
-constexpr double kWindowUs = 0.0327;            // and for each of them
-constexpr double kLoadOfYUs = 0.00535;          // and for each element of Y that a window is multiplied with
+constexpr double kWindowUs = 0.0327;            // extra time for each of these windows
+constexpr double kLoadOfYUs = 0.00535;          // extra time for each element of Y that a window is multiplied with
 constexpr double kWarpUs = 0.0232;              // start of one warp of a block
-constexpr double kMeetingUs = 0.645;            // where sums meet in shared memory
-constexpr double kAddedUs = 0.00369;            // and for each that a thread adds there
+constexpr double kMeetingUs = 0.645;            // adding sums in shared memory
+constexpr double kAddedUs = 0.00369;            // extra time for each sum that a thread adds there
 constexpr double kClusterUs = 1.01;             // placing a cluster, and adding its blocks' sums
-constexpr double kClusterBlockUs = 0.0101;      // and for each of them
+constexpr double kClusterBlockUs = 0.0101;      // extra time for each block of the cluster
 constexpr double kClusterWaves = 1.26;          // over single blocks: a cluster waits until all of its blocks fit
 constexpr double kEdgesUs = 0.194;              // elements outside of whole windows, k contiguous in X
-constexpr double kIssuesPerClock = 1.55;        // of four at most on an SM
+constexpr double kIssuesPerClock = 1.55;        // an SM could issue four at most
 constexpr double kClocksOfLine = 0.364;         // L1, for each line of 128 bytes that a warp's load touches
-constexpr double kShareOfMemory = 1.09;         // that such loads reach
+constexpr double kShareOfMemory = 1.09;         // share of memory's rate that such loads reach
 constexpr double kReadAgain = 0.39;             // share of X that blocks of other columns read again; L2 has most of it
 constexpr double kLinesBeside = 18.2;           // lines that a block reads but does not store, lines contiguous in X
 constexpr double kBytesInFlight = 1.139e4;      // bytes in flight of one SM at which memory reaches its full rate
@@ -50,7 +50,7 @@ double predict(const gemm::Streams& x, const ResolvedConfig& s, const Device& de
     const double busy = std::min(blocks, sms);
     const double on_sm = std::min(std::ceil(blocks / sms), std::floor(resident));
     const double waves = std::ceil(blocks / (sms * std::floor(resident)));
-    const int64_t windows = gemm::ceil_div(gemm::ceil_div(x.k, window_k(x)), s.all_lanes());  // of a line and thread
+    const int64_t windows = gemm::ceil_div(gemm::ceil_div(x.k, window_k(x)), s.all_lanes());  // windows of a line for each thread
     const auto rounds = static_cast<double>(gemm::ceil_div(windows, s.unroll));
     const auto rows = static_cast<double>(s.rows), columns = static_cast<double>(s.columns);
     // Loads of Y of a thread, for the windows of its lines at one place.

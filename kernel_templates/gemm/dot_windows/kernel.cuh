@@ -31,7 +31,7 @@ namespace {
 constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
 constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
 constexpr int window = 8;                // elements
-constexpr int groups = threads / lanes;  // of lanes: k contiguous, lines at once; else windows of a line of k
+constexpr int groups = threads / lanes;  // groups of lanes. k contiguous: lines at once; else windows of a line of k
 constexpr int all_lanes = lanes * cluster_k;
 using Window = Pack<In, window>;
 
@@ -78,7 +78,7 @@ __device__ __forceinline__ void keep(In& y, u32 mask) {
 
 // The element of C that a thread stores, if it stores one.
 struct Element {
-    int line, column;  // of X, of Y
+    int line, column;  // line of X, column of Y
     bool exists;
 };
 
@@ -204,7 +204,7 @@ using Sums = f32[window][columns];
 // A window: `before` its first element, counted from the block's first line.
 __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int group, int lane) {
     const In* const row = from.x + first_line + lane * from.ldx;
-    const int shift = shift_of(row), begins = window * group - shift;  // from the block's first line
+    const int shift = shift_of(row), begins = window * group - shift;  // windows begin at this distance from the block's first line
     const int count = lane < from.k ? (from.k - 1 - lane) / all_lanes + 1 : 0;
     // With eight lines or more, only windows of the first and the last k can begin before X or end behind it.
     const bool all_alone = from.lines < window;

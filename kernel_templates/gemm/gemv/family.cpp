@@ -23,7 +23,7 @@ using gemv::ResolvedConfig;
 using gemv::Streams;
 using std::int64_t;
 
-constexpr int64_t kRegisters = 255;      // of one thread
+constexpr int64_t kRegisters = 255;      // the most that a thread can have
 constexpr int64_t kOtherRegisters = 48;  // registers beside sums and loaded steps
 constexpr int64_t kClusterBlocks = 8;    // largest cluster that every GPU with clusters supports
 

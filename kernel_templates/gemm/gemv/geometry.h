@@ -14,8 +14,8 @@
 // from them. The same formulas stand in kernel.cuh.
 namespace autotune::gemv {
 
-inline constexpr std::int64_t kMostColumns = 64;                                          // of Y in a block
-inline constexpr std::array<std::int64_t, 10> kParts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};  // of K
+inline constexpr std::int64_t kMostColumns = 64;                                          // columns of Y in a block
+inline constexpr std::array<std::int64_t, 10> kParts = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};  // parts of K
 
 // X is streamed, Y staged.
 struct Streams : gemm::Streams {
@@ -70,9 +70,9 @@ struct ResolvedConfig {
 // A config's tiles and parts in a problem.
 struct Grid {
     std::int64_t tiles_m, tiles_n;
-    std::int64_t tiles;       // of all batches
+    std::int64_t tiles;       // tiles of all batches
     std::int64_t part_k;      // the most that a block sums
-    std::int64_t columns;     // of Y, the most in a block
+    std::int64_t columns;     // columns of Y in a block, at most
     std::int64_t smem_bytes;  // dynamic
 
     Grid(const Streams& x, const ResolvedConfig& s);

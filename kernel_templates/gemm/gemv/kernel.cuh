@@ -24,9 +24,9 @@ constexpr int warps_m = ${warps_m};
 constexpr int warps_k = ${warps_k};
 constexpr int unroll = ${unroll};             // steps that are loaded ahead
 constexpr bool x_smem = ${x_smem};            // they wait in shared memory, not in registers
-constexpr int min_blocks = ${min_blocks};     // that the registers of an SM must hold
+constexpr int min_blocks = ${min_blocks};     // blocks for which an SM must have registers
 constexpr bool cluster = ${cluster};          // the parts of K are a cluster and add through its shared memory
-constexpr bool evict_first = ${evict_first};  // of X, in L2
+constexpr bool evict_first = ${evict_first};  // X leaves L2 first
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -45,7 +45,7 @@ constexpr int groups = 8;  // places in 16 bytes where an element can stand
 
 constexpr int tiles = block_m / (16 * warps_m);  // multiplications along M in a warp
 constexpr int threads = 32 * warps_m * warps_k;
-constexpr int loads = 2 * tiles;  // of 16 bytes, a thread and step
+constexpr int loads = 2 * tiles;  // loads of 16 bytes for each thread and step
 constexpr int step_k = 32;
 constexpr int round_k = step_k * warps_k * unroll;            // k between two turns of a warp
 constexpr int run = !grouped_k && unroll % 2 == 0 ? 2 : 1;    // neighbouring steps of a warp: whole lines of 128 bytes
@@ -62,17 +62,17 @@ static_assert(!grouped_k || warps_k % groups == 0, "a warp takes one group of k"
 static_assert(block_k % round_k == 0 && block_n % 8 == 0 && threads <= 1024);
 
 struct Extents {
-    int lines, columns, k;  // of X, of Y
+    int lines, columns, k;  // lines of X, columns of Y
     i64 ldx, ldy, ldc;
     f32 alpha, beta;
     int split_k, part_k;  // parts of K, and the k in each but the last
-    int prefetch_k;       // of a part, fetched into L2 early
+    int prefetch_k;       // k of a part that are fetched into L2 early
 };
 
 // What a block computes: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
 struct Work {
-    const In* x;  // of the batch
-    const In* y;  // of the first column
+    const In* x;  // X of the batch
+    const In* y;  // Y from the first column on
     Out* c;
     int first_line, line_step, lines;  // lines that exist
     int first_column, columns;
@@ -274,7 +274,7 @@ struct Staging {
     In* buffer;
     const Work& work;
     const Extents& s;
-    int k_begin;  // of the buffer
+    int k_begin;  // first k in the buffer
 
     __device__ __forceinline__ uint4* at(int column, int chunk) const {
         return reinterpret_cast<uint4*>(buffer + column * y_pitch + chunk * 8);
@@ -304,7 +304,7 @@ __device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, in
 // Distributes 64 neighbouring k to the eight groups: an 8x8 transpose of 16-bit elements, two rows at a time to save registers.
 __device__ __forceinline__ void deal(const Staging& to, int column, int block_of_64) {
     u32* const words = reinterpret_cast<u32*>(to.at(column, block_of_64 / 4 * (unit_k / 8) + block_of_64 % 4));
-    constexpr int group_words = step_k / 2;  // from one group to the next
+    constexpr int group_words = step_k / 2;  // distance from one group to the next
     const int k = to.k_begin + block_of_64 * 64;
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {

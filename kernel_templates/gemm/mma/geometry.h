@@ -20,8 +20,8 @@ using gemm::order_of;
 using gemm::round_up;
 
 // Values that parameters have, and that the default is chosen among.
-inline constexpr std::array<std::int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // of K
-inline constexpr std::array<std::int64_t, 5> kRows = {32, 64, 128, 192, 256};  // of a tile
+inline constexpr std::array<std::int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // parts of K
+inline constexpr std::array<std::int64_t, 5> kRows = {32, 64, 128, 192, 256};  // rows of a tile
 inline constexpr std::array<std::int64_t, 6> kColumns = {32, 64, 96, 128, 192, 256};
 inline constexpr std::array<std::int64_t, 4> kDepths = {16, 32, 64, 128};
 inline constexpr std::array<std::int64_t, 5> kStages = {2, 3, 4, 5, 6};

@@ -93,7 +93,7 @@ struct Copier {
     static constexpr int passes = T::rows / rows_a_pass;
     static constexpr int pieces = T::chunks / lanes;  // chunks of a thread in one pass
 
-    const char* source;   // this thread's chunk in the next pass
+    const char* source;   // address of this thread's chunk in the next pass
     long long row_step;   // bytes from pass to pass
     long long tile_step;  // bytes from the last pass to the first of the next tile
     int rows_left;        // rows of the operand from this thread's first row on

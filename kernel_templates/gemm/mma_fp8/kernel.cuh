@@ -36,7 +36,7 @@ static_assert(block_m % (16 * warps_m) == 0 && block_n % (16 * warps_n) == 0 && 
 
 constexpr int swap_ab = 0, cluster_m = 1, cluster_n = 1, cluster_k = 1, sharing_blocks = 1, cluster_blocks = 1;
 constexpr int threads = 32 * warps_m * warps_n;
-constexpr int tiles_m = block_m / warps_m / 16, tiles_n = block_n / warps_n / 8;  // of a warp: m16n8 multiplications
+constexpr int tiles_m = block_m / warps_m / 16, tiles_n = block_n / warps_n / 8;  // m16n8 multiplications of a warp
 constexpr int bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * block_k;
 constexpr bool converts_pairs = true;
 using Register = float;
@@ -54,7 +54,7 @@ namespace {
 
 // Lines of an operand, which lie along K.
 struct Lines {
-    const u8* data;  // of this batch
+    const u8* data;  // lines of this batch
     i64 ld;
     int first, count, k;
 };

@@ -78,12 +78,12 @@ struct Copier {
     static constexpr int passes = (T::rows + rows_a_pass - 1) / rows_a_pass;
     static constexpr bool is_even = T::rows % rows_a_pass == 0;
 
-    const f32* source;  // this thread's chunk in the next pass: one pointer, that no register is kept for each
-    i64 row_step;       // elements from pass to pass
-    i64 tile_step;      // and from the last pass to the first of the next tile
+    const f32* source;  // address of this thread's chunk in the next pass: one pointer, since registers do not suffice for one each
+    i64 row_step;       // distance from pass to pass, in elements
+    i64 tile_step;      // distance from the last pass to the next tile's first
     int row, at;        // in the tile
-    int rows_left;      // of the operand, from this thread's first row on
-    int cols_left;      // elements from its chunk on
+    int rows_left;      // rows of the operand from this thread's first row on
+    int cols_left;      // elements of a row from this thread's chunk on
 
     __device__ __forceinline__ Copier(const f32* base, i64 ld, int first, int count, int k)
         : row(static_cast<int>(threadIdx.x) / T::chunks), at(static_cast<int>(threadIdx.x) % T::chunks) {
@@ -126,7 +126,7 @@ struct Fragments {
     static constexpr int quads = lines / 16;
     static constexpr int distinct = k_contiguous ? steps_k : 1;
 
-    u32 base;  // of this lane's first element in a stage
+    u32 base;  // address of this lane's first element in a stage
 
     // Of ldmatrix a lane gives the address of one row of a quad's four matrices.
     __device__ __forceinline__ explicit Fragments(int first_line) {
@@ -180,7 +180,7 @@ __device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_
 
 // ---- sums ----
 
-constexpr int buffers = terms == 1 ? 2 : 1;  // of fragments: parts of f32 leave no registers for a second
+constexpr int buffers = terms == 1 ? 2 : 1;  // buffers of fragments: with parts of f32, registers do not suffice for a second
 
 struct WarpTile {
     float acc[tiles_m][tiles_n][4];
@@ -306,7 +306,7 @@ struct Output {
     f32* c;  // the warp's first element
     i64 ldc;
     f32 alpha, beta;
-    int rows, cols;  // of C, from there on
+    int rows, cols;  // rows and columns of C from there on
 };
 
 __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& out) {
@@ -329,8 +329,8 @@ __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& o
 // Where the warp's operands begin in memory.
 struct Operands {
     const f32 *a, *b;
-    i64 step_a, step_b;  // from one k to the next
-    i64 line_a, line_b;  // from one row of A, or column of B, to the next
+    i64 step_a, step_b;  // distance from one k to the next
+    i64 line_a, line_b;  // distance from one row of A, or column of B, to the next
     int k;
 };
 

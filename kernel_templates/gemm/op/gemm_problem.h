@@ -25,7 +25,7 @@ struct View {
 
     std::int64_t m, n, k, batch;
     DType in, out, acc;
-    bool fast;              // sums of fp8 stay in the tensor cores
+    bool fast;              // sums of fp8 products stay in the tensor cores
     bool trans_a, trans_b;  // stored [k,m], stored [n,k]
     bool reads_c;           // beta may be other than 0
     TypedMatrix a, b, c;
@@ -49,8 +49,8 @@ std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 struct Spec {
     struct Stored {
         std::optional<std::int64_t> ld;      // none: dense
-        std::optional<std::int64_t> stride;  // between batches; none: dense; 0: one matrix, an operand, for all of them
-        int alignment_bytes = 16;            // of the base address
+        std::optional<std::int64_t> stride;  // distance between batches; none: dense; 0: an operand is one matrix for all batches
+        int alignment_bytes = 16;            // what the base address is a multiple of
     };
 
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -59,8 +59,8 @@ struct Spec {
     bool reads_c = false;
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
-    std::vector<Tensor> scales;    // of A and of B, where fp8 has any; none: as scale_tensors() makes them
-    int vector_alignment = 0;      // promised of addresses of scales and the epilogue's tensors, in bytes, beside their elements'
+    std::vector<Tensor> scales;    // scales of A and B, for fp8; none: as scale_tensors() makes them
+    int vector_alignment = 0;      // bytes that divide addresses of scales and the epilogue's tensors, beside their elements'
 };
 
 // Throws Error{usage} for an extent that no product has.
@@ -78,9 +78,8 @@ struct Tolerance {
     double value = 0;
     double input = 0;
     double floor = 0;
-    double partial = 0;  // times the largest partial sum: what a chain of cut additions loses
-    double of_amax =
-        0;  // times the largest value: what is allowed of amax beside the largest bound before C's factor and rounding
+    double partial = 0;  // factor of the largest partial sum: what a chain of truncated additions loses
+    double of_amax = 0;  // factor of the largest value: what amax may deviate beyond the largest bound, before C is scaled
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 

@@ -59,7 +59,7 @@ Tensor make_tensor(const UnstridedMatrix& extents, const Spec& spec, const Spec:
     tensor.access = extents.access;
     Matrix matrix{extents.rows, extents.cols, checked_ld(extents, stored), 1, 0};
     tensor.dims = matrix.dims();
-    check_tensor_size(tensor);  // before a product of its numbers is taken
+    check_tensor_size(tensor);  // must come before a product of its extents
     matrix.batch = spec.batch;
     const bool is_empty = matrix.batch == 0 || tensor.is_empty();
     matrix.batch_stride = is_empty ? 0 : stored.stride.value_or(matrix.rows * matrix.ld);

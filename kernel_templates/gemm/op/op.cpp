@@ -194,7 +194,7 @@ std::vector<ProblemRequest> GemmOp::examples() const {
 }
 
 std::optional<std::vector<EmptySum>> GemmOp::empty_sums(const Problem& problem) const {
-    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // whose largest magnitude raises no amax
+    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // without elements, amax stays as it is
     const View view(problem);
     if (view.k != 0) return std::nullopt;
     EmptySum c{.tensor = gemm::kC};
@@ -271,7 +271,7 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
                       F32Arg{static_cast<float>(allowed.floor)},
                       F32Arg{static_cast<float>(allowed.partial)}};
     const std::vector<Argument> common = gemm::arguments(problem);
-    constexpr std::ptrdiff_t kFirstExtent = 5;  // after a, b, c, alpha, beta; the workspace comes last
+    constexpr std::ptrdiff_t kFirstExtent = 5;  // a, b, c, alpha and beta come before it; the workspace comes last
     step.arguments.insert(step.arguments.end(), common.begin() + kFirstExtent, common.end() - 1);
     const std::vector<Argument> scales = gemm::scale_arguments(problem);
     step.arguments.insert(step.arguments.end(), scales.begin(), scales.end());

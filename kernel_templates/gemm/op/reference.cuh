@@ -35,9 +35,9 @@ struct Product {
 
 // Factors of an operand's elements: of a line, in runs of 128 k.
 struct Scale {
-    const f32* data;  // of this batch
-    i64 line, k;      // from one to the next
-    int lines;        // that share one
+    const f32* data;  // scales of this batch
+    i64 line, k;      // distances from one line, and from one run of 128 k, to the next
+    int lines;        // lines that share a scale
 
     __device__ f64 at(i64 of_line, i64 of_k) const {
         if constexpr (scale_mode == 0) return 1.0;
@@ -50,7 +50,7 @@ struct Operand {
     const In* data;
     i64 ld;
     i64 first;   // row of A or column of B
-    i64 extent;  // how many there are
+    i64 extent;  // number of rows or columns
     Scale scale;
 };
 
@@ -125,7 +125,7 @@ __device__ __forceinline__ f32 root_of(f32 x) {
 
 struct Results {
     const Out* c;   // read where beta is not 0
-    f64* expected;  // of this batch
+    f64* expected;  // expected values of this batch
     f64* bound;
 };
 

@@ -111,7 +111,7 @@ std::optional<ProductForm> product_form(const Problem& problem) {
     const std::int64_t every = ceil_div(view.k, terms);
     form.fills = {Fill::integers(-2, 2, std::max<std::int64_t>(every, 1)), Fill::integers(),
                   view.reads_c ? Fill::integers() : Fill::nan()};
-    form.fills.resize(problem.tensors.size(), Fill::constant(1));  // of the scales
+    form.fills.resize(problem.tensors.size(), Fill::constant(1));  // the scales are 1
     for (const std::string_view name : {kBias, kAmaxD}) {
         if (const std::optional<int> tensor = find_tensor(problem, name))
             form.fills[static_cast<std::size_t>(*tensor)] = Fill::constant(0);

@@ -9,9 +9,9 @@ namespace autotune::gemm {
 
 struct Types {
     DType a = DType::f16, b = DType::f16, c = DType::f16;
-    std::string compute;  // what the multiplier works in; empty: default_compute()
+    std::string compute;  // number format of the multiplications; empty: default_compute()
     std::string acc = "f32";
-    std::string scale = "none";  // what of fp8 operands has scales: a word of kScalings
+    std::string scale = "none";  // granularity of fp8 scales: a word of kScalings
     // What becomes of sums of fp8 on their way to C: words of kBiases, kScalesOfC and kAmaxes.
     std::string bias = "none", scale_d = "none", amax = "no";
 };

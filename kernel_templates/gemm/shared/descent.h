@@ -33,7 +33,7 @@ class Descent {
     void descend() {
         for (double before = 0; best_ && choice_.predicted_us() != before;) {
             before = choice_.predicted_us();
-            const ResolvedConfig from = *best_;  // what is offered may take its place
+            const ResolvedConfig from = *best_;  // a copy, because an offered config may replace *best_
             family_.for_neighbours(from, [this](const ResolvedConfig& shape) { offer(shape); });
         }
     }

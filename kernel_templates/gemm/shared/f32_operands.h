@@ -14,8 +14,8 @@ namespace autotune::gemm {
 struct F32Operand {
     int tensor;
     TypedMatrix stored;
-    bool transposes, is_copied;  // what does not lie as the kernel needs it, or is not aligned, is copied
-    std::size_t at = 0;          // of the copy, in the workspace
+    bool transposes, is_copied;  // is_copied: its layout or alignment is not what the kernel needs
+    std::size_t at = 0;          // offset of the copy in the workspace
 
     F32Operand(const Problem& problem, int index, bool transposed);
 

@@ -20,7 +20,7 @@
 // matrices whose rows are not aligned (the device's side of it is pack.cuh).
 namespace autotune::gemm {
 
-inline constexpr std::int64_t kChunkBytes = 16;  // of a row: the widest access
+inline constexpr std::int64_t kChunkBytes = 16;  // the widest access
 inline constexpr std::int64_t kElementBytes = 2;
 inline constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
 inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();

@@ -20,7 +20,7 @@ TensorMapArg map_of(const TypedMatrix& stored, std::int64_t ld, std::int64_t bat
     return map;
 }
 
-constexpr std::int64_t kMostStrideBytes = (std::int64_t{1} << 40) - 1;  // of a tensor map
+constexpr std::int64_t kMostStrideBytes = (std::int64_t{1} << 40) - 1;  // limit of a tensor map
 
 }  // namespace
 

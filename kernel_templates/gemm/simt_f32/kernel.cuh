@@ -133,11 +133,11 @@ struct Filler {
                                                                   : block_k / chunk) == 0,
                   "chunks of a thread are a constant step apart");
 
-    const f32* from;     // this thread's chunk in the first pass
-    i64 pass_step;       // elements from pass to pass
-    i64 tile_step;       // and from tile to tile
-    int lines_left;      // from the chunk on
-    int k_left;          // from the chunk of the first tile on
+    const f32* from;     // address of this thread's chunk in the first pass
+    i64 pass_step;       // distance from pass to pass, in elements
+    i64 tile_step;       // distance from tile to tile
+    int lines_left;      // lines from the chunk on
+    int k_left;          // k from the first tile's chunk on
     Place at;            // in the tile
     u32 to;              // the same in shared memory, of the ring's first tile
     f32 held[cp_async ? 1 : passes * chunk];
@@ -500,7 +500,7 @@ struct Output {
     f32* c;
     i64 ldc;
     f32 alpha, beta;
-    int rows, cols;  // of C, from the block's tile on
+    int rows, cols;  // rows and columns of C from the block's tile on
 };
 
 __device__ __forceinline__ void store(const Sums& sums, const Output& out) {

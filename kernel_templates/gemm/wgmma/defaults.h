@@ -20,7 +20,7 @@ struct Candidates {
     Device device;
     std::vector<Tile> tiles;
     ResolvedConfig usual;                           // has the values of the family's own parameters
-    Config (*config_of)(const ResolvedConfig& of);  // with the family's parameters alone
+    Config (*config_of)(const ResolvedConfig& of);  // a config with the family's parameters only
 };
 
 // The legal one of least predicted time among the tiles, clusters along K, parts of K and orders worth trying.

@@ -57,11 +57,11 @@ constexpr double kUsableL2 = 0.6e6;  // bytes of a MiB that an operand keeps to 
 
 // Times are clocks of an SM where no unit is named.
 struct Constants {
-    double multiply, overhead;            // of a K step: over what the tensor cores' peak says, and beside it
+    double multiply, overhead;  // a K step: its time over what the tensor cores' peak says, and its time outside multiplications
     double l2_bytes, l2_bytes_of_all;     // a clock, of one SM and of all
-    double latency;                       // of a stage of the ring
+    double latency;                       // time from a stage's request to its arrival
     double wait_2_stages, wait_3_stages;  // latencies that a step of a ring of so few stages waits beside its work
-    double ask;                           // of a line that many blocks load in the same step
+    double ask;                           // requests for a line that many blocks load in the same step
     std::array<double, 4> straddling;     // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
                                           // M-side operand along K and along M, of the N-side operand
     double half_lines;                    // multiplications of steps of 64 bytes, over those of steps of whole lines
@@ -70,16 +70,16 @@ struct Constants {
     double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
     double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
     double unpaired_store;               // over that, where neighbours of a row are not stored as a pair
-    double overlapped_c_read, direct_read;  // of C, that beta multiplies
+    double overlapped_c_read, direct_read;  // reading the C that beta multiplies
     double combine, combine_area;           // parts of a tile that meet
-    double meeting, meeting_block;          // of the blocks that divide K in a cluster, and for each of them
+    double meeting, meeting_block;          // the blocks that divide K in a cluster add their sums: all together, and each block
     double combine_part;                    // an element of each part but the first, which the last block to come adds
     double clock, memory;                   // shares of the maximum
-    double memory_us, output;               // before memory delivers; a byte of C in bytes of operands
+    double memory_us, output;               // time before memory delivers; weight of a byte of C, a byte of operands being 1
     double shared_sectors;                  // a byte of C in a sector that two tiles write
     double overlap;                         // exponent of the norm that adds computing and memory: 1 hides nothing
-    double reduce_us, reduced_bytes;        // of the second kernel, a microsecond
-    double ragged;                          // of the larger operand that is read again where a last tile has no rows
+    double reduce_us, reduced_bytes;        // the second kernel: its time, and its bytes a microsecond
+    double ragged;                          // share of the larger operand that is read again where a last tile has no rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
     double launch_in_turn_us;         // without programmatic dependent launch
@@ -329,7 +329,7 @@ double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid
     const double fast_rows = s.raster == 1 ? rows_of_n : rows_of_m, slow_rows = s.raster == 1 ? rows_of_m : rows_of_n;
     const double clusters = std::min(real(grid.clusters), fast * slow);
     const double width = std::min(real(std::max<int64_t>(1, s.group)), fast);
-    const double strips = std::max(1.0, clusters / (width * slow));  // that a wave covers
+    const double strips = std::max(1.0, clusters / (width * slow));  // strips that a wave covers
     const double wave_fast = std::min(fast, width * strips), wave_slow = std::min(slow, clusters / width);
     const double of_a_row = real(g.k * s.in_bytes);
     const double wave = (wave_fast * fast_rows + wave_slow * slow_rows) * of_a_row;
@@ -395,7 +395,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
     const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
     const double additions =
-        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // what winners of large products gain is 0.5 to 1.0 %
+        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // winners of large products gain 0.5 to 1.0 % by it
     return larger(alone, power_us(g, s, grid, device)) * turns * additions + pack_us(g, s, device);
 }
 

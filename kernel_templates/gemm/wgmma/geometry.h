@@ -78,7 +78,7 @@ struct ResolvedConfig {
     // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks, has_bias;
-    bool reads_c;  // what beta multiplies
+    bool reads_c;  // beta may be other than 0
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
@@ -100,7 +100,7 @@ struct ResolvedConfig {
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (consumer_warpgroups + 1); }
-    std::int64_t step_bytes() const { return block_k * in_bytes; }  // of one row
+    std::int64_t step_bytes() const { return block_k * in_bytes; }  // bytes of one row
     std::int64_t stage_bytes() const { return (block_m + block_n) * step_bytes(); }
     // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C on its way out.
     std::int64_t widest_span() const { return tma_swizzle / in_bytes; }
@@ -144,10 +144,10 @@ struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // cluster tiles of all batches
     std::int64_t whole;             // the first of them, which stream-K does not cut
-    std::int64_t steps;             // of the K loop
-    std::int64_t parts;             // of every tile; 0: stream-K
+    std::int64_t steps;             // steps of the K loop
+    std::int64_t parts;             // parts of every tile; 0: stream-K
     std::int64_t room;              // clusters that the device can run at once
-    std::int64_t clusters;          // of the grid
+    std::int64_t clusters;          // clusters in the grid
 
     // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
     std::int64_t steps_each(const ResolvedConfig& s) const;

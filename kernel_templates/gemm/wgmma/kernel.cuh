@@ -68,7 +68,7 @@ constexpr bool converts_pairs = false;
 namespace {
 
 constexpr int spans = block_n / span_c;
-constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // that a block stores
+constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // spans that a block stores
 constexpr bool loads_c = reads_c && tma_store;  // by TMA
 constexpr u32 c_barrier_bytes = loads_c ? consumer_warpgroups * epilogue_stages * 8 : 0;
 
@@ -97,7 +97,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const u32 slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const u32 slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // place in a K-major tile
         const u32 to_y = y_k_major ? slab * (block_n * span_y * 2) + in_slab : kk * 16 * span_y * 2;
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // of a K-major tile
+        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // place in a K-major tile
         const u32 y = y_k_major ? tile_y + slab * (block_n * span_y * 2) + in_slab : tile_y + kk * 16 * span_y * 2;
         const u64 desc_y = matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
 #pragma unroll
@@ -138,7 +138,7 @@ __device__ __forceinline__ void store_quad_of_c(const Output& out, const Extents
 }
 __device__ __forceinline__ void add_quad_to_c(const Output& out, const Extents& s, const Tile& tile, int row, int col, const QuadOfC& before,
                                               const Pair& upper, const Pair& lower) {
-    Output rest = out;  // which stores pairs as they are
+    Output rest = out;  // a copy that stores pairs unscaled
     rest.alpha = 1.0f;
     rest.beta = 0.0f;
     store_quad_of_c(rest, s, tile, row, col, with_pair_of_c(out, upper, before.upper), with_pair_of_c(out, lower, before.lower));
@@ -169,7 +169,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Extents& s
 // registers for long.
 __device__ __forceinline__ void add_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Sums& acc) {
     constexpr int sums = bands * accumulators;
-    constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // that find registers beside the sums
+    constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // quads for which registers are left beside the sums
     constexpr int at_once = quads < most ? quads : most;
 #pragma unroll
     for (int first = 0; first < quads; first += at_once) {
@@ -237,7 +237,7 @@ __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& ti
 
 // By the thread that stores: as many spans as have buffers, the others into L2.
 __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
-    store_wait_read<0>();  // of the tile before
+    store_wait_read<0>();  // until the previous tile's stores have read it
 #pragma unroll
     for (int part = 0; part < spans; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
@@ -274,7 +274,7 @@ template <class Elements>
 __device__ __forceinline__ void stage_span(u32 buffer, int part, Elements elements) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
-    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // which bits of the row the swizzle uses
     constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
     for (int band = 0; band < bands; ++band) {
@@ -331,7 +331,7 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
                                              const Sums& acc, SpansOfC& c) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     const int row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
-    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+    constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // which bits of the row the swizzle uses
     constexpr int chunk_mask = span_c / 8 - 1;
 #pragma unroll
     for (int part = 0; part < block_n / span_c; ++part) {
@@ -390,8 +390,8 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
 }
 
 struct Areas {
-    u32 staging, flag;       // of this consumer warpgroup
-    u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
+    u32 staging, flag;       // addresses that belong to this consumer warpgroup
+    u32 received, exchange;  // sums that the cluster's peers send, and the barrier that counts them
     u32 c_full;              // barriers of this consumer warpgroup's spans of C
 };
 

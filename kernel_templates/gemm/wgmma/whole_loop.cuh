@@ -8,7 +8,7 @@ namespace {
 
 static_assert(!overlap_epilogue || (advance_descriptors && tma_store && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
-constexpr int packed_registers = block_n / 4;  // of one band, with two elements in each
+constexpr int packed_registers = block_n / 4;  // registers of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = spans / spans_in_round;
 static_assert(cluster_k > 1 || spans % spans_in_round == 0, "all rounds of a tile are alike");

@@ -8,7 +8,7 @@ namespace {
 
 static_assert(!overlap_epilogue || (!promotes && tma_store && !reads_c && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
-constexpr int packed_registers = block_n / 4;  // of one band, with two elements in each
+constexpr int packed_registers = block_n / 4;  // registers of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && sizeof(Out) == 2 && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = (spans_of_c + spans_in_round - 1) / spans_in_round;
 

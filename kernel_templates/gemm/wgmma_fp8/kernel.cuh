@@ -68,7 +68,7 @@ static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of prom
 using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
-constexpr int most_stages = 12;       // of a ring
+constexpr int most_stages = 12;       // the most stages of a ring
 constexpr bool converts_pairs = true;  // as the shipped winners were measured
 // The scales of a tile's columns, of each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
@@ -91,7 +91,7 @@ namespace {
 
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 static_assert(!stagger || (promotes && product_sets == 1 && consumer_warpgroups == 2 && !pingpong), "two groups that promote one tile's products take turns");
-constexpr int stagger_barrier = 1 + consumer_warpgroups;  // beside those of the groups
+constexpr int stagger_barrier = 1 + consumer_warpgroups;  // barriers with lower numbers belong to the groups
 // Then a block's order of work has no branch, and the compiler sees that all of a warp has the same.
 constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
 static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
@@ -238,7 +238,7 @@ struct MatrixPlace {
     // Sixteen columns of a band in 16 bits, column group j of a span and the next, to the span's buffer. That has a row of span_c columns for each of
     // the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
     __device__ __forceinline__ void stage(u32 buffer, int band, int j, const u32 (&r)[4]) const {
-        constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // how the swizzle reads the row
+        constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // which bits of the row the swizzle uses
         constexpr int chunk_mask = span_c / 8 - 1;
         const int row = band * 64 + row_in_band;
         if constexpr (swap_ab) {
@@ -418,10 +418,10 @@ __device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int
 // ---- the consumer warpgroups ----
 
 struct Areas {
-    u32 staging, flag;       // of this consumer warpgroup
-    u32 columns, biases;     // of this consumer warpgroup: the scales of its tile's columns, and what is added to them
-    u32 scales;              // of blocks, a part for each stage
-    u32 received, exchange;  // what peers of the cluster send, and the barrier that counts it
+    u32 staging, flag;       // addresses that belong to this consumer warpgroup
+    u32 columns, biases;     // this consumer warpgroup's scales of its tile's columns, and its biases
+    u32 scales;              // block scales, a part for each stage
+    u32 received, exchange;  // sums that the cluster's peers send, and the barrier that counts them
 };
 
 // Where a consumer warpgroup finds its block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
@@ -441,7 +441,7 @@ struct Walk {
     int lane;
     bool notifies;
     Position at;
-    int step = 0;  // of K, where products are promoted
+    int step = 0;  // step of the K loop, where products are promoted
 
     __device__ __forceinline__ void next_step() {
         at.next(ring.stages);
@@ -473,7 +473,7 @@ struct Walk {
 
     // The products of one stage's 128 k, of the only band, issued and committed.
     __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, const BlockPlace& block) {
-        const int stage = uniform(at.stage);  // of descriptors in vector registers each of the four multiplications waits for four moves
+        const int stage = uniform(at.stage);  // descriptors in vector registers would cost each of the four multiplications four moves
         barrier_wait(ring.full + at.stage * 8, at.parity);
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), block.row0), 0);
         block.read(factors, stage, 0, step);
@@ -574,7 +574,7 @@ struct Walk {
         wait_until_full();
         if (work.steps > 1) {
             if (!promote_stage<StageOfTile::first>(acc, first, block, stagger && group == 0, [] {})) wait_until_full();
-#pragma unroll 1  // of narrow tiles the compiler would make two turns, with products in flight that it has to move
+#pragma unroll 1  // unrolled, narrow tiles would have products in flight across two turns, and those would have to be moved
             for (int left = work.steps - 2; left > 0; --left) {
                 if (!promote_stage<StageOfTile::middle>(acc, first, block, false, [] {})) wait_until_full();
             }

@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     const Lines lines_a{&map_a, a, lda, stride_a, m, k}, lines_b{&map_b, b, ldb, stride_b, n, k};
     Schedule schedule(shape, 0);
     Work work;
-    int first_stage = 0;  // of the tile
+    int first_stage = 0;  // stage of the tile's first step
     u32 first_parity = 0;
     while (schedule.next(work)) {
         const Tile tile = schedule.tile(work);

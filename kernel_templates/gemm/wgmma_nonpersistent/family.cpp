@@ -23,8 +23,8 @@ using wgmma_nonpersistent::Gemm;
 using wgmma_nonpersistent::Grid;
 using wgmma_nonpersistent::ResolvedConfig;
 
-constexpr int64_t kMaxWaves = 4;         // of blocks
-constexpr int64_t kMaxLargestWaves = 2;  // of blocks with the largest tile
+constexpr int64_t kMaxWaves = 4;         // waves of blocks
+constexpr int64_t kMaxLargestWaves = 2;  // waves of blocks with the largest tile
 
 int64_t largest_tiles(const Gemm& g) {
     const auto tiles = [&](int64_t rows, int64_t columns) { return ceil_div(rows, 128) * ceil_div(columns, 256) * g.batch; };

@@ -36,16 +36,16 @@ using gemm::round_up;
 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_NONPERSISTENT_PARAMETERS)
-    std::int64_t sum_bytes;  // of an element of the accumulators: the problem's, not the config's
+    std::int64_t sum_bytes;  // bytes of one accumulator: given by the problem, not by the config
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }           // of 16 columns, which parts of K share
-    std::int64_t units_each() const { return ceil_div(units(), parts()); }           // that a part adds and stores, at most
-    std::int64_t parts() const { return k_warpgroups * cluster_k; }                  // of K
-    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }            // share tiles by multicast
+    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }  // of 16 columns, divided among the parts of K
+    std::int64_t units_each() const { return ceil_div(units(), parts()); }  // units that a part adds and stores, at most
+    std::int64_t parts() const { return k_warpgroups * cluster_k; }         // parts of K
+    std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }   // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t math_threads() const { return 128 * consumer_warpgroups * k_warpgroups; }
     std::int64_t threads() const { return math_threads() + 32; }
@@ -73,7 +73,7 @@ struct Grid {
     std::int64_t tiles_m, tiles_n;  // as the multiplication sees M and N, whole clusters
     std::int64_t blocks;
     std::int64_t steps;       // K steps of the tile
-    std::int64_t steps_each;  // of a block, at most
+    std::int64_t steps_each;  // steps of a block, at most
     std::int64_t an_sm;       // blocks that an SM holds at once
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);

@@ -24,7 +24,7 @@ constexpr int k_warpgroups = ${k_warpgroups};        // sets of warpgroups that 
 constexpr int cluster_m = ${cluster_m};      // blocks along M that share a tile of Y by multicast
 constexpr int cluster_n = ${cluster_n};      // blocks along N that share a tile of X by multicast
 constexpr int cluster_k = ${cluster_k};      // blocks that divide the K steps of the tile
-constexpr int stages = ${stages};            // of the ring
+constexpr int stages = ${stages};            // stages of the ring
 constexpr int raster = ${raster};            // 0: the clusters that start one after the other lie along M, 1: along N
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -42,12 +42,12 @@ constexpr int x_mn_major = swap_ab ? 1 - trans_b : trans_a;
 constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 
 constexpr int bands = block_m / (64 * consumer_warpgroups);         // m64 multiplications per consumer warpgroup
-constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // in a register
+constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // sums in a register
 constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
 constexpr int band_units = (block_n + 15) / 16;             // columns of 16 of a band, of the last perhaps half
 constexpr int group_threads = 128 * consumer_warpgroups;            // those that share a stage
 constexpr int math_threads = group_threads * k_warpgroups;
-constexpr int parts = cluster_k * k_warpgroups;                 // of K
+constexpr int parts = cluster_k * k_warpgroups;                 // parts of K
 constexpr bool shares_tiles = cluster_m * cluster_n > 1;
 constexpr bool in_cluster = shares_tiles || cluster_k > 1;
 constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load for a block
@@ -83,7 +83,7 @@ using Sums = Register[bands][band_units * unit_registers];
 // A tile's sums are handed out and stored by columns of 16: eight sums a thread. Those of column pair 2 * (lane % 4) of the first
 // eight columns, row lane / 4 and the row eight below, then those of the second eight columns.
 constexpr int columns = bands * band_units;
-constexpr int columns_each = (columns + parts - 1) / parts;  // of the first parts; the last may have fewer
+constexpr int columns_each = (columns + parts - 1) / parts;  // columns of each part; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
 static_assert(equal_shares || k_warpgroups == 1, "sets of warpgroups store equal shares");
 constexpr u32 unit_bytes = group_threads * unit_registers * 4;
@@ -209,7 +209,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const u32 slab = kk / 4, in_slab = kk % 4 * 32;  // of a K-major tile
+        const u32 slab = kk / 4, in_slab = kk % 4 * 32;  // place in a K-major tile
         const u32 to_y = y_k_major ? slab * (block_n * 128) + in_slab : kk * 16 * span_y * 2;
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -236,7 +236,7 @@ __device__ __forceinline__ void store_shared(u32 address, const u32* r) {
     asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(r[0]), "r"(r[1]) : "memory");
 }
 
-constexpr int quad_registers = 4 / sums_each;  // what one instruction sends
+constexpr int quad_registers = 4 / sums_each;  // registers that one instruction sends
 
 // Where quad `half` of owned unit `unit` from part `slot` lies for a thread.
 __device__ __forceinline__ u32 received_at(u32 received, int group, int slot, int unit, int half, int thread) {
@@ -376,10 +376,10 @@ __device__ __forceinline__ void stage_unit(u32 unit, float alpha, const float* s
 // elements that were read and written took 20 us (f16 162x11165x88, H200).
 struct Pieces {
     static constexpr int elements = (align_c < 16 ? align_c : 8) / static_cast<int>(sizeof(Out));  // 16: nobody takes pieces
-    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // of the units of one group
+    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // pieces in a row of the units of one group
     static constexpr int rows_at_once = in_row < 32 ? 32 / in_row : 1;
     static constexpr int turns_of_row = in_row < 32 ? 1 : in_row / 32;
-    static constexpr int count = 8 * units_at_once / elements;  // of a lane
+    static constexpr int count = 8 * units_at_once / elements;  // pieces for each lane
     // Of piece `i`, in the group.
     __device__ __forceinline__ static int row(int i) {
         return i / turns_of_row * rows_at_once + static_cast<int>(threadIdx.x % 32) / in_row;
@@ -469,8 +469,8 @@ __device__ __forceinline__ void store_pieces(const Output& out, const Extents& s
 
 // Stores `units_at_once` staged units, neighbours along the columns of the multiplication, whose first row and column those are.
 __device__ __forceinline__ void store_staged(const Output& out, const Extents& s, int row, int col, u32 staging) {
-    constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // in a row of C
-    constexpr int rows = 32 / chunks;                        // that the warp stores at once
+    constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // chunks in a row of C
+    constexpr int rows = 32 / chunks;                        // rows that the warp stores at once
     if constexpr (align_c < 16) return store_pieces(out, s, swap_ab ? col : row, swap_ab ? row : col, staging);
     const int lane = threadIdx.x % 32, first = lane / chunks, chunk = lane % chunks;
     const int c_row = (swap_ab ? col : row) + first, c_col = (swap_ab ? row : col) + chunk * 8;
@@ -642,7 +642,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
         }
         __syncwarp();
         store_staged(out, s, row, col, staging);
-        __syncwarp();  // before the next units take their place
+        __syncwarp();  // the next units will overwrite these
     }
 }
 
@@ -728,7 +728,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     Sums acc;
     if constexpr (block_n % 16 != 0) {
 #pragma unroll
-        for (int i = 0; i < bands * 4; ++i) acc[i / 4][accumulators + i % 4] = Register{};  // which nobody stores
+        for (int i = 0; i < bands * 4; ++i) acc[i / 4][accumulators + i % 4] = Register{};  // these sums are never stored
     }
     multiply_all(at, run, place, acc);
     wgmma_wait<0>();

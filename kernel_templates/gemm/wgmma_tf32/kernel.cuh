@@ -23,8 +23,8 @@ constexpr int pingpong = ${pingpong};
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // of each math warp
-constexpr int x_sets = ${x_sets};  // of registers for X, each of part of a stage; 2: one is loaded under the other's multiplications
+constexpr int epilogue_stages = ${epilogue_stages};  // stages of each math warp's epilogue
+constexpr int x_sets = ${x_sets};  // sets of registers for X, each for part of a stage; 2: one is loaded during the other's multiplications
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -50,7 +50,7 @@ constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications 
 constexpr int group_rows = 64 * bands;
 constexpr int accumulators = block_n / 2;  // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_blocks;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one: those in its row or column of the cluster
 constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(block_m % (64 * groups_per_tile) == 0 && block_n % 32 == 0 && block_n <= 256);
 static_assert(x_sets == 1 || x_in_registers, "sets of registers are for an X that is in registers");

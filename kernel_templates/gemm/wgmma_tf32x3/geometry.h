@@ -15,7 +15,7 @@ using gemm::Gemm;
 
 inline constexpr std::int64_t kBlockM = 128;    // 64 rows for each consumer warpgroup
 inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
-inline constexpr std::int64_t kRowBytes = 128;  // of a tile in shared memory, along K or along M
+inline constexpr std::int64_t kRowBytes = 128;  // row of a tile in shared memory, along K or along M
 inline constexpr std::int64_t kThreads = 384;
 
 // clang-format off
@@ -46,9 +46,9 @@ struct ResolvedConfig {
 // How a config's tiles lie on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
-    std::int64_t tiles;             // of all batches
-    std::int64_t steps;             // of the K loop
-    std::int64_t clusters;          // of the grid: all run at once, and walk over tiles
+    std::int64_t tiles;             // tiles of all batches
+    std::int64_t steps;             // steps of the K loop
+    std::int64_t clusters;          // clusters in the grid: all run at once, and walk over tiles
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };

@@ -46,7 +46,7 @@ constexpr int block_m = 64 * consumer_warpgroups;
 constexpr int block_k = 32;  // 128 bytes, a swizzle span
 constexpr int part_columns = block_n / parts_n;
 constexpr int sharing_blocks = cluster_m * cluster_n, cluster_blocks = sharing_blocks;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // in a block's row or column of the cluster: those that load for it
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one: those in its row or column of the cluster
 constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(block_n % (32 * parts_n) == 0 && block_n <= 256);
 

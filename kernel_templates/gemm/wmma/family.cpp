@@ -13,7 +13,7 @@ using namespace wmma;
 using gemm::DefaultChoice;
 using std::int64_t;
 
-constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
+constexpr int64_t kStaticSmemBytes = 48 * 1024;  // the most that a kernel may declare
 
 // ---- the space ----
 

@@ -188,10 +188,10 @@ __device__ __forceinline__ void run(WarpTile& tile, Copies& copies, u32 buffers,
 
 constexpr int width_c = align_c / static_cast<int>(sizeof(Out));
 
-constexpr int runs = warp_n / width_c;                // of a row of a warp's tile
-constexpr int lane_runs = (wmma_m * runs + 31) / 32;  // that a lane stores of a row of wmma tiles
+constexpr int runs = warp_n / width_c;                // runs in a row of a warp's tile
+constexpr int lane_runs = (wmma_m * runs + 31) / 32;  // runs that a lane stores in a row of wmma tiles
 constexpr int most_held = reads_c ? 8 : 2;
-constexpr int held_runs = lane_runs < most_held ? lane_runs : most_held;  // of which it reads so many of C before it stores one
+constexpr int held_runs = lane_runs < most_held ? lane_runs : most_held;  // runs of C that a lane reads before it stores the first
 using Held = Pack<Out, width_c>[held_runs];
 
 // What C holds of a lane's runs from `at` on. `c` is the corner of a row of wmma tiles, with `rows` x `cols` of C from there on.

@@ -13,7 +13,7 @@ namespace {
 using namespace wmma_tf32;
 using std::int64_t;
 
-constexpr int64_t kStaticSmemBytes = 48 * 1024;  // what a kernel may declare
+constexpr int64_t kStaticSmemBytes = 48 * 1024;  // the most that a kernel may declare
 
 constexpr auto rule = rules_by<ResolvedConfig>();
 

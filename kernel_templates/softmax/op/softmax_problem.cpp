@@ -9,16 +9,16 @@
 namespace autotune::softmax {
 namespace {
 
-constexpr std::int64_t kSmsWithoutClusters = 12;  // of more than two blocks
-constexpr double kLaunch_us = 1.2;                // in a stream of other kernels
-constexpr double kEarly_us = 0.2;                 // that a programmatic launch costs behind kernels that trigger nothing early
-constexpr double kLatency_us = 0.8;               // of a load that misses every cache, under load
-constexpr double kReachableShare = 0.92;          // of the memory's peak, reads and writes mixed
-constexpr double kL2Share = 0.5;                  // of L2 that keeps what is read again soon
+constexpr std::int64_t kSmsWithoutClusters = 12;  // SMs that clusters of more than two blocks cannot use
+constexpr double kLaunch_us = 1.2;                // a launch in a stream of other kernels
+constexpr double kEarly_us = 0.2;                 // cost of a programmatic launch after kernels that trigger nothing early
+constexpr double kLatency_us = 0.8;               // time of a load that misses every cache, under load
+constexpr double kReachableShare = 0.92;          // share of the memory's peak that is reached, reads and writes mixed
+constexpr double kL2Share = 0.5;                  // share of L2 that keeps what is soon read again
 constexpr double kL2Gain = 2;                     // bandwidth of L2 over the memory's
-constexpr double kExpPerClock = 16;               // of an SM
-constexpr double kLanesPerClock = 128;            // of an SM
-constexpr double kBlockStart_us = 0.004;          // of an SM's time
+constexpr double kExpPerClock = 16;               // exponentials for each SM
+constexpr double kLanesPerClock = 128;            // lanes for each SM
+constexpr double kBlockStart_us = 0.004;          // time for which an SM is busy with it
 
 }  // namespace
 

@@ -41,9 +41,9 @@ struct View {
 // What makes a softmax problem, however it was said.
 struct Spec {
     std::int64_t rows = 0, cols = 0;
-    std::optional<std::int64_t> ldx, ldy;  // from one row to the next; none: dense; 0: one row of x for all
+    std::optional<std::int64_t> ldx, ldy;  // distance from one row to the next; none: dense; 0: one row of x for all
     DType type = DType::bf16;
-    int align_x = 16, align_y = 16;  // of the base addresses
+    int align_x = 16, align_y = 16;  // bytes, of the base addresses
     bool has_lse = false;
     double scale = 1;
 };
@@ -100,13 +100,13 @@ std::vector<Constraint> shared_constraints(const Device& device);
 struct Traffic {
     std::int64_t blocks = 1;
     std::int64_t resident_blocks = 1;  // on one SM
-    double block_bytes = 0;            // that a block has asked for before it waits
-    double reads = 1;                  // of x, from memory or L2
+    double block_bytes = 0;            // bytes that a block requests before it waits
+    double reads = 1;                  // times that x is read, from memory or L2
     double weights = 2;                // exponentials an element
-    double instructions = 12;          // of a thread, an element
-    double steps_us = 0;               // that a block waits beside memory: barriers, shuffles
-    double rounds = 1;                 // of a block that asks for memory in one after the other
-    double imbalance = 0;              // share of the time by which blocks that stay end apart
+    double instructions = 12;          // instructions for each element
+    double steps_us = 0;               // what a block waits beside memory: barriers, shuffles
+    double rounds = 1;                 // rounds of requests that a block makes one after the other
+    double imbalance = 0;              // share of the time by which a persistent grid's blocks end at different times
     bool starts_early = false;         // by programmatic dependent launch
 };
 // For ranking only.

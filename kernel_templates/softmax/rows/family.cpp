@@ -10,7 +10,7 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kOtherRegisters = 32;  // of a thread, beside what it holds
+constexpr std::int64_t kOtherRegisters = 32;  // registers of a thread, beside what it holds of a row
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
 
@@ -127,7 +127,7 @@ struct Widths {
         : access(std::min<std::int64_t>(view.align_x, kWidestAccessBytes)),
           accesses(softmax::ceil_div(view.cols * view.element_bytes, access)) {}
     std::int64_t access;
-    std::int64_t accesses;  // of a row
+    std::int64_t accesses;  // accesses to a row
 };
 
 // The least power of two that is not below, from 1 to `most`.

@@ -37,9 +37,9 @@ using softmax::Part;
 constexpr int element_bytes = static_cast<int>(sizeof(Element));
 constexpr int vec = access_bytes / element_bytes;  // elements of an access
 constexpr int store_bytes = smaller(access_bytes, align_y);
-constexpr int groups = threads / threads_per_row;  // of threads that share rows
+constexpr int groups = threads / threads_per_row;  // groups of threads that share a row
 constexpr int rows_per_block = groups * rows_per_thread;
-constexpr int lanes = smaller(threads_per_row, 32);  // of a warp that share a row
+constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that share a row
 static_assert(access_bytes <= align_x, "an access is as narrow as the rows' alignment");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");
@@ -50,7 +50,7 @@ struct Row {
     const Element* x;
     Element* y;
     int cols;
-    int place;  // of this thread among those of the row, in all blocks
+    int place;  // this thread's number among all threads of the row, in all blocks
     f32 slope;
 
     static constexpr int sharers = threads_per_row * cluster_blocks;
@@ -218,9 +218,9 @@ __device__ __forceinline__ void store_rest(const Row& row, f32 origin, f32 inver
 struct Rows {
     const Element* x;
     Element* y;
-    f32* lse;  // where has_lse
+    f32* lse;  // null without has_lse
     i64 rows, cols, ldx, ldy;
-    f32 magnitude;  // of the scale
+    f32 magnitude;  // magnitude of the scale
 };
 
 template <bool fits>

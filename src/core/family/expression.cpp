@@ -37,7 +37,7 @@ enum class Kind : std::uint8_t {
     round_up,
 };
 
-constexpr int kDeepest = 100;  // of brackets and prefixes: the parser recurses
+constexpr int kDeepest = 100;  // the most brackets and prefixes inside each other: the parser recurses
 
 [[noreturn]] void refuse(const std::string& text, const std::string& what) {
     throw Error(ErrorCode::usage, "expression '" + text + "': " + what);

@@ -55,7 +55,7 @@ struct FamilyDefinition {
     std::vector<Rule> accepts = {};  // over problem and device alone
     std::vector<Parameter> parameters = {};
     std::vector<Rule> constraints = {};
-    Config default_config = {};  // where it is not legal, the first legal config takes its place
+    Config default_config = {};  // if it is not legal, the first legal config is used
     std::vector<NamedConfig> named = {};
     std::vector<Fact> facts = {};
     std::vector<Step> steps = {};

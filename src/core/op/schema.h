@@ -23,7 +23,7 @@ struct TensorDescription {
     std::string name;
     DType dtype = DType::f32;
     std::vector<Dim> dims;     // in the op's order (TensorForm::dims); leading ones of extent 1 may be left out
-    int alignment_bytes = 16;  // of the base address: a power of two up to 16
+    int alignment_bytes = 16;  // what the base address is a multiple of: a power of two up to 16
 };
 
 // A problem as a program describes it: the same for every op, for the C interface, bindings and users' kernels.
@@ -44,7 +44,7 @@ struct DescribedProblem {
 // * scale. A factor that is 0 at a call reads nothing.
 struct EmptySum {
     int tensor = 0;                  // index into Problem::tensors, as below
-    float value = 0;                 // of the sum
+    float value = 0;                 // constant part of the sum
     std::optional<int> factor = {};  // index into Problem::scalars; none: 0
     std::optional<int> bias = {};    // a tensor of one element for each column
     std::optional<int> scale = {};   // a tensor of one f32

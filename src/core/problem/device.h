@@ -27,7 +27,7 @@ struct DeviceIdentity {
 // Limits that constraints and launch geometry ask for. Filled from device attributes, or from a table for an absent GPU.
 struct DeviceLimits {
     int smem_per_block_bytes = 0;  // opt-in maximum of one block (232,448 on sm_90)
-    int smem_per_sm_bytes = 0;     // of one SM, all blocks together
+    int smem_per_sm_bytes = 0;     // shared memory of one SM, all blocks together
     int registers_per_sm = 65536;  // 32-bit registers
     int registers_per_block = 65536;
     int threads_per_block = 1024;

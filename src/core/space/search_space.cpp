@@ -98,7 +98,7 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
 
 // Algorithm R (Vitter, 1985), in one walk: the n-th config takes a random place of n, if the sample has that place.
 std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
-    std::vector<std::pair<std::uint64_t, Config>> taken;  // with its number in the walk
+    std::vector<std::pair<std::uint64_t, Config>> taken;  // each with its number in the walk
     std::mt19937_64 random(limit);
     std::uint64_t seen = 0;
     SpaceWalk walk(*this, pins);

@@ -33,7 +33,7 @@ struct Constraint {
 };
 
 struct NamedConfig {
-    std::string name;  // what people search for: "mma_m16n8k16_mma2x4_warp4x4_stage3"
+    std::string name;  // the name that people search for: "mma_m16n8k16_mma2x4_warp4x4_stage3"
     Config config;
 };
 

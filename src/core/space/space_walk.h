@@ -35,7 +35,7 @@ class SpaceWalk {
         const Constraint* constraint = nullptr;
         std::size_t index = 0;              // in declared order
         std::vector<std::size_t> needs;     // parameter indices
-        std::vector<std::size_t> strides;   // of each need in `verdicts`
+        std::vector<std::size_t> strides;   // stride of each need in `verdicts`
         std::vector<std::int8_t> verdicts;  // kUnknown, 0 or 1; empty: too many combinations to remember
     };
 
@@ -55,7 +55,7 @@ class SpaceWalk {
     std::vector<std::size_t> positions_;
     Config names_;                              // every parameter, at any value: what config_at() fills in
     std::vector<std::uint64_t> dropped_;        // per constraint
-    std::vector<std::uint64_t> instance_keys_;  // of legal configs, one number per compile part
+    std::vector<std::uint64_t> instance_keys_;  // one number per compile part of a legal config
     std::uint64_t legal_ = 0;
 };
 

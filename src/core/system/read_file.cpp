@@ -15,7 +15,7 @@
 namespace autotune {
 namespace {
 
-constexpr std::size_t kFirstBytes = 1 << 16;  // of a file that does not say its size, as those of /proc
+constexpr std::size_t kFirstBytes = 1 << 16;  // buffer for a file that does not state its size, as those of /proc
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
 
 FileContent failed(int code) {

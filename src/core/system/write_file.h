@@ -33,7 +33,7 @@ class FileWriter {
     void open_beside(const std::string& target);
     void fail(int code) { failure_.assign(code, std::generic_category()); }
 
-    std::string target_;      // with symbolic links followed: the link stays
+    std::string target_;      // after following symbolic links: the link stays
     std::string unfinished_;  // empty: written to directly
     Durable durable_;
     FileDescriptor file_;

@@ -55,7 +55,7 @@ struct Library::Ready {
         }
     };
     std::mutex mutex;
-    std::deque<Kernel> kernels;  // of which none ever moves
+    std::deque<Kernel> kernels;  // a deque, so that none ever moves
 
     Kernel& loaded(const Library& library, const std::string& symbol, std::uint64_t context);
     // REQUIRES: the mutex is held.
@@ -152,7 +152,7 @@ Function::Info Function::info() const {
 // The limit belongs to the code, which plans with other launch parameters share: lowered by one, it would fail the launches of
 // another.
 void Function::allow_dynamic_smem(std::size_t bytes) const {
-    static std::mutex raising;  // of the driver's state, which is the process's too
+    static std::mutex raising;  // one for the process, because the driver's setting is
     const std::lock_guard lock(raising);
     int allowed = 0;
     throw_if_failed(
@@ -182,7 +182,7 @@ void Function::force_load() const {
     if (driver_->api().func_load != nullptr) {
         throw_if_failed(*driver_, driver_->api().func_load(as_function(raw_)), "cuFuncLoad");
     } else {
-        info();  // before 12.4: reading the attributes of the code makes the driver load it
+        info();  // needed before 12.4: reading the code's attributes makes the driver load it
     }
 }
 

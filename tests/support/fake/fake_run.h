@@ -17,7 +17,7 @@ struct RunOptions {
     Use driver = Use::fake;  // real: whatever the loader finds; none: a libcuda.so.1 that cannot be opened hides any real one
     Use nvrtc = Use::fake;
     Use nvml = Use::fake;
-    int nvrtc_major = 13;  // what the scripted compiler's file is called; the script says which version it is
+    int nvrtc_major = 13;  // in the name of the scripted compiler's file; the script decides which version it reports
     double timeout_s = 60;
     std::vector<std::pair<std::string, std::string>>
         environment{};         // added last, so it wins; an empty value removes the variable

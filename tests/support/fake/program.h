@@ -26,7 +26,7 @@ struct KernelFact {
 // What the fakes know of a rendered source: its first block's constants and its kernels. Text is scanned, never compiled.
 struct Program {
     std::string arch;    // "sm_90a"
-    std::string symbol;  // of the main kernel; the first kernel's where the text defines no AUTOTUNE_KERNEL
+    std::string symbol;  // the main kernel's; if the text defines no AUTOTUNE_KERNEL, the first kernel's
     Words constants;     // "block_m" -> "128", "in_type" -> "f16", "trans_a" -> "0"
     std::vector<KernelFact> kernels;
     int registers = 0;  // a plausible number, the same for the compiler's report and the driver's attribute

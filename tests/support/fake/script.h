@@ -21,7 +21,7 @@ using Words = std::map<std::string, std::string>;
 struct Rule {
     int line = 0;
     std::string on = "launch";        // launch, compile, or a driver entry's name
-    std::shared_ptr<regex_t> symbol;  // of the kernel or, for compile, of the source
+    std::shared_ptr<regex_t> symbol;  // matches the kernel's name or, for compile, the source's
     Words constants;                  // "block_m" -> "128"; "family" -> "mma"
     long nth = 0;                     // only the nth time that everything above matches (from 1); 0: every time
     long from = 1;                    // not before this time

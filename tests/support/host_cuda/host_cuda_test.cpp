@@ -242,7 +242,7 @@ TEST(HostCuda, ProductsAreSummedWhereTheManualSays) {
     std::array<float, 128> out{};
     launch("_product", 32, {word(a.data()), word(b.data()), word(out.data())});
     EXPECT_EQ(out[2 * 32 + 5], 15);    // row 9, column 2: lane 4 * 1 + 1
-    EXPECT_EQ(out[3 * 32 + 5], 0.5F);  // what stood there
+    EXPECT_EQ(out[3 * 32 + 5], 0.5F);  // unchanged
     EXPECT_EQ(out[2 * 32 + 6], 0);
 }
 

@@ -16,7 +16,7 @@
 namespace autotune::test::host_cuda {
 namespace {
 
-constexpr std::size_t kSharedBytes = 256 << 10;  // of device/cuda.h
+constexpr std::size_t kSharedBytes = 256 << 10;  // as in device/cuda.h
 constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that what was never written shows
 constexpr std::size_t kSharedMargin = 4096;      // behind the dynamic part, watched for writes
 

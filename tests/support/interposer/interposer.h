@@ -17,7 +17,7 @@ struct Counts {
     long maps = 0;         // mmap
     long allocations = 0;  // malloc, calloc, realloc, aligned_alloc, posix_memalign, and so operator new
     long frees = 0;
-    long ioctls = 0;                        // how a real driver talks to its kernel module
+    long ioctls = 0;                        // calls by which a real driver reaches its kernel module
     std::vector<std::string> driver_calls;  // by name, the fake driver's alone: "cuLaunchKernelEx"
 };
 

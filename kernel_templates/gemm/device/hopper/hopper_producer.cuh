@@ -39,7 +39,7 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
 
 // Fetches operands into L2 before the kernel's turn. That is allowed because all writes meet in L2.
 struct EarlyFetch {
-    int steps;   // of the K loop
+    int steps;   // steps of the K loop
     int blocks;  // number of blocks, the first of the grid, that fetch for all; 0: every block fetches for itself
     u32 turn;    // shared memory: not 0 once the turn has come
     __device__ __forceinline__ bool too_late() const {

@@ -14,9 +14,9 @@ struct Extents {
 
 // A run of K steps of one tile.
 struct Work {
-    int index;         // of the tile in the order of work
-    int first, steps;  // of the K loop
-    int part, parts;   // this run among those of its tile
+    int index;         // the tile's place in the order of work
+    int first, steps;  // steps of the K loop
+    int part, parts;   // number of this run among the `parts` runs of its tile
     int unit;          // stream-K: the cluster that has part 0
 };
 

@@ -10,7 +10,7 @@
 namespace autotune::fake {
 namespace {
 
-constexpr std::chrono::milliseconds kRest{300};  // of fillers alone, until the card is cool
+constexpr std::chrono::milliseconds kRest{300};  // how long the card runs fillers alone until it is cool
 
 // Errors that a kernel leaves behind: the launch succeeds, and every later call fails until the process ends.
 bool is_sticky(int code) {

@@ -110,7 +110,7 @@ struct CUstream_st {
     CUctx_st* context = nullptr;
     std::unique_ptr<CUgraph_st> capture;  // set while capturing
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    std::uint64_t thread = 0;  // that began the capture
+    std::uint64_t thread = 0;  // the thread that began the capture
     bool invalidated = false;
 };
 // Not for NULL, 1 (legacy) and 2 (per thread), which are no objects and never capture here.
@@ -128,7 +128,7 @@ namespace autotune::fake {
 struct Allocation {
     Address base = 0;
     std::size_t bytes = 0;
-    int device = 0;  // whose context was current: kernels of others end their context
+    int device = 0;  // the device whose context was current: kernels of others end their context
     std::uint64_t id = 0;
 };
 

@@ -11,7 +11,7 @@ namespace {
 constexpr double kFloor_us = 2.5;
 constexpr double kFiller_us = 1.4;
 constexpr double kOverlap_us = 1.5;
-constexpr double kPeakShare = 0.8;  // of the tensor cores, at the best point
+constexpr double kPeakShare = 0.8;  // share of the tensor cores' peak at the best point
 
 // In [0, 1), the same for the same words on every machine.
 double fraction(const std::string& text) {

@@ -20,7 +20,7 @@ struct Output {
     Address base = 0;
     DType type = DType::f16;
     std::int64_t rows = 0, cols = 0, ld = 0, batch = 1, stride = 0;
-    Address input = 0;  // that a rule may change
+    Address input = 0;  // an input that a rule may change
 };
 void spoil(const Output& output, const Effects& effects);
 // CUDA_ERROR_ILLEGAL_ADDRESS if nothing is mapped there.

@@ -53,13 +53,13 @@ inline u32 swizzled(u32 address, int span_bytes) {
 
 // cp.async.bulk: a box of a tensor, or contiguous bytes.
 struct BulkCopy {
-    const TensorMap* map = nullptr;   // of a box
+    const TensorMap* map = nullptr;   // for a box
     int at[5] = {};                   // its first element
-    unsigned char* global = nullptr;  // of bytes
+    unsigned char* global = nullptr;  // for bytes
     u32 bytes = 0;
     u32 shared = 0;
-    MBarrier* barrier = nullptr;  // of a load: what counts its bytes
-    bool adds = false;            // of a store: to the floats that stand there
+    MBarrier* barrier = nullptr;  // for a load: the barrier that counts its bytes
+    bool adds = false;            // for a store: adds to the floats in memory
 };
 
 // wgmma: sums += A B of 64 x 32 bytes and 32 bytes x n, of which a warp has 16 rows.

@@ -64,7 +64,7 @@ inline void fma_rn_f16x2(u32& to, u32 a, u32 b, u32 c) {
     to = pair_of(high, low);
 }
 inline void add_rn_f16x2(u32& to, u32 left, u32 right) {
-    fma_rn_f16x2(to, left, 0x3C003C00U, right);  // times 1
+    fma_rn_f16x2(to, left, 0x3C003C00U, right);  // left * 1 + right
 }
 inline u16 fma_of_bfloats(u32 a, u32 b, u32 c) {
     const auto value = [](u32 bits) { return static_cast<double>(host_cuda_bits<float>(bits << 16)); };

@@ -21,7 +21,7 @@ using ::host_cuda::u64;
 
 // Where correct kernels have a choice: each order shows other missing barriers, and late copies show missing waits.
 struct Schedule {
-    bool last_thread_first = false;  // of the threads that can run, the last one does
+    bool last_thread_first = false;  // of the threads that can run, the last one runs first
     bool late_copies = false;        // copies happen when they are waited for, not when they are issued
     bool late_products = false;      // wgmma likewise
 };
@@ -82,7 +82,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     // A warp's rows of a product: what each lane brought.
     struct WarpProduct {
         GroupProduct lanes[32];
-        int first_row;  // of 64
+        int first_row;  // the first of its rows, among 64
     };
     // Lanes of a warp that wait for the others that are named in their mask.
     struct Meeting {

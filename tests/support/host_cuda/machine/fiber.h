@@ -11,7 +11,7 @@ namespace autotune::test::host_cuda {
 enum class Stop { nothing, protected_memory, trap };
 struct StopReport {
     Stop stop = Stop::nothing;
-    const void* address = nullptr;  // of the access to protected memory
+    const void* address = nullptr;  // address of the access to protected memory
 };
 
 // Threads of control on stacks of their own, of which one runs at a time. They survive the body that they run and wait for the

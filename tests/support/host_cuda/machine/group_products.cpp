@@ -61,10 +61,10 @@ void for_type(Multiplier type, const Act& act) {
     }
 }
 
-constexpr std::size_t kChunkBytes = 16;         // what a swizzle leaves together
-constexpr std::size_t kStepBytes = 32;          // of K, of one wgmma
+constexpr std::size_t kChunkBytes = 16;         // a swizzle moves chunks of this size
+constexpr std::size_t kStepBytes = 32;          // bytes of one wgmma along K
 constexpr std::size_t kMostDepth = 32;          // elements along K
-constexpr std::size_t kMostLines = 256;         // of N
+constexpr std::size_t kMostLines = 256;         // the largest N
 constexpr std::size_t kPitch = kMostLines + 8;  // no multiple of a page, or all elements of a line fall into one set of the cache
 
 // [at][line]: what is multiplied with one element of the other operand lies side by side.

@@ -11,7 +11,7 @@ namespace autotune::test::host_cuda {
 // that page. The bytes that are left over on the other side hold a pattern, which is_whole() looks at.
 class GuardedArray {
   public:
-    enum class Side { begin, end };  // where the array touches a protected page
+    enum class Side { begin, end };  // the end at which the array touches a protected page
 
     // `alignment` (a power of two up to 16) divides the address.
     GuardedArray(std::size_t bytes, std::size_t alignment, Side side);

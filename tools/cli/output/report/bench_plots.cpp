@@ -20,7 +20,7 @@ using plot::Series;
 using plot::Svg;
 using plot::XyChart;
 
-constexpr double kPlot_px = 900;  // of a file of its own
+constexpr double kPlot_px = 900;  // width of a plot that has a file of its own
 
 std::string speed_title(const Op& op) {
     return "speed (" + rate_title(op) + ")";

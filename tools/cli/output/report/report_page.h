@@ -11,17 +11,17 @@ namespace autotune::cli {
 // One problem as the report shows it.
 struct ReportedProblem {
     Problem problem;
-    db::Winner winner;  // with its finalists
+    db::Winner winner;  // includes the finalists
     std::vector<db::StoredTrial> trials{};
     Freshness freshness{};
-    bool compared = false;  // with the GPU at hand
-    Device device{};        // of the winner, with clock and bandwidth for the roofline
+    bool compared = false;  // measured against rivals on the GPU at hand
+    Device device{};        // the winner's GPU, with clock and bandwidth for the roofline
 };
 
 struct Report {
     std::string database{};
     std::string version{}, date{};
-    std::uint64_t winners = 0;  // that match, of which `problems` are shown
+    std::uint64_t winners = 0;  // winners that match; `problems` are those shown
     std::vector<ReportedProblem> problems{};
 };
 

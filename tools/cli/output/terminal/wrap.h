@@ -7,7 +7,7 @@
 
 namespace autotune::cli {
 
-constexpr std::size_t kTextColumns = 120;  // what a command prints for people is no wider, unless --full asks for all
+constexpr std::size_t kTextColumns = 120;  // the widest output for people, unless --full asks for everything
 
 // The text in lines of at most `columns`, broken at spaces, a longer word anywhere. At least one line.
 std::vector<std::string> wrap(std::string_view text, std::size_t columns);

@@ -14,7 +14,7 @@ namespace autotune::cli {
 struct Benched {
     Problem problem;
     tuner::BenchResult result;
-    std::optional<UntunedChoice> untuned{};  // of its row, where it was asked for
+    std::optional<UntunedChoice> untuned{};  // the choice for its row, where it was requested
 };
 
 // How much slower the untuned choice was than the winner in the same rounds, 0.04 for 4 %; nullopt if one of them did not race.

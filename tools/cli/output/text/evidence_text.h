@@ -20,13 +20,13 @@ std::string_view standing_word(Standing standing);
 // Evidence in words, a sentence or two each. Shared by explain and report.
 std::string result_text(const db::Winner& winner);     // who is fastest, and by how much: the first thing to say
 std::string rival_text(const db::Evidence& evidence);  // the fastest rival beside the winner; empty: none raced
-std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // with how much, and its interval
+std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // by how much it wins, with the interval
 std::string_view origin_text(const db::Winner& winner);   // "shipped", "tuned" or "imported, in doubt"
 std::string decided_text(const db::Evidence& evidence);   // against whom, and how sure that is
 std::string rivals_text(const db::Evidence& evidence);    // against vendors; empty: none raced
 std::string verified_text(const db::Evidence& evidence);  // its error; empty: not known
 std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: not known
-std::string phases_text(const db::Evidence& evidence);    // how long what took
+std::string phases_text(const db::Evidence& evidence);    // how long each phase took
 std::string measured_text(const db::Winner& winner);      // on what, when and by what
 
 // Whether a winner still answers, and what would make it fresh.
