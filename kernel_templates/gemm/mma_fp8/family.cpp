@@ -40,7 +40,7 @@ struct ResolvedConfig {
     int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
     int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
     int64_t smem_bytes() const { return stages * (block_m + block_n) * block_k; }
-    // Sums of a thread, twice with promotion, and the fragments of one step of 32 k.
+    // Registers for a thread's sums (twice with promotion) and for the fragments of one step of 32 k.
     int64_t registers(const Gemm& g) const {
         const int64_t sums = block_m * block_n / threads();
         return sums * (g.promotes ? 2 : 1) + block_m / warps_m / 4 + block_n / warps_n / 4 + 50;
@@ -76,7 +76,7 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// Multiplications at 1024 of 32 x 16 x 8 an SM and clock (sm_89), copies, and waves of blocks.
+// 1024 multiplications of 32 x 16 x 8 an SM and clock (sm_89), copies, and waves of blocks.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -131,7 +131,7 @@ class MmaFp8 final : public StructuredFamily {
         step.grid = gemm::one_dimension(s.tiles(g));
         step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes());
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
+        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and there is none
         step.arguments.assign(common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

@@ -52,7 +52,7 @@ using Sums = float[tiles_m][tiles_n][4];
 
 namespace {
 
-// Lines of an operand, which lie along K.
+// An operand as lines along K.
 struct Lines {
     const u8* data;  // lines of this batch
     i64 ld;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void copy_async(u32 to, const u8* from, int valid) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes), "r"(valid) : "memory");
 }
 
-// Sixteen bytes from `from` on, of which the first `valid` are the operand's and the others become zero; `base` can always be read.
+// Copies sixteen bytes from `from` on; only the first `valid` are the operand's, the others become zero. `base` must be readable.
 template <int align>
 __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, const u8* base, int valid) {
     if constexpr (align >= 4) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, const u8* bas
     }
 }
 
-// Where 16 bytes of a line lie in a tile: chunks change places with the line, so that eight lines' chunks lie in different banks.
+// Place of 16 bytes of a line in a tile. Chunks are permuted by the line's number, so that those of eight lines are in different banks.
 __device__ __forceinline__ u32 place(int line, int chunk) {
     constexpr int chunks = block_k / 16, shift = block_k == 128 ? 0 : 1;
     return line * block_k + (chunk ^ (line >> shift & (chunks - 1))) * 16;
@@ -128,12 +128,13 @@ __device__ __forceinline__ void multiply_add(float* d, const u32* a, const u32* 
 }
 #undef AT_MMA_FP8
 
-// Where a warp's part of a tile begins.
+// The start of a warp's part of a tile.
 struct WarpPlace {
     int row, column, lane;
 };
 
-// sums += A B of one stage. A line of 16 bytes of fp8 is for ldmatrix a line of 8 numbers of 16 bits: fragments come out as mma wants them.
+// sums += A B for one stage. ldmatrix takes a line of 16 fp8 bytes as 8 numbers of 16 bits, and the fragments are then in the order that
+// mma needs.
 __device__ __forceinline__ void multiply_stage(Sums& sums, u32 stage, const WarpPlace& warp) {
 #pragma unroll
     for (int kk = 0; kk < block_k / 32; ++kk) {
@@ -157,7 +158,7 @@ __device__ __forceinline__ void clear(Sums& sums) {
     for (int i = 0; i < tiles_m * tiles_n * 4; ++i) sums[i / (tiles_n * 4)][i / 4 % tiles_n][i % 4] = 0.0f;
 }
 
-// sums += products, of one step of 128 k, times its scales.
+// sums += products of one step of 128 k, times its scales.
 __device__ __forceinline__ void promote(Sums& sums, const Sums& products, const Scales& scales, const Extents& s, const Tile& tile,
                                         const WarpPlace& warp, int step) {
     float of_rows[tiles_m][2];
@@ -254,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(threads)
             }
         }
         asm volatile("cp.async.wait_group 0;" ::: "memory");
-        __syncthreads();  // all have left the last stages
+        __syncthreads();  // all warps have finished with the last stages
         store_tile(out, scales, shape, tile, place_of_warp, epilogue, sums);
     }
     epilogue.raise_amax();

@@ -57,8 +57,7 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, int terms, c
          rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
-// As found by compiling the named configs: the same text that fits on sm_89 and sm_90 spills 72 to 204 bytes on sm_80, sm_86 or
-// sm_120.
+// Found by compiling the named configs: code that fits on sm_89 and sm_90 spills 72 to 204 bytes on sm_80, sm_86 and sm_120.
 void add_spill_rule(std::vector<Constraint>& to, int terms, const Device& device) {
     const bool is_hopper = device.identity.cc_major == 9;
     to.push_back({"a warp's tile is too large: outside sm_90 the compiler spills it",
@@ -110,7 +109,7 @@ ResolvedConfig with_tile(const Tile& tile, int64_t block_k, int64_t stages) {
             .swizzle_stride = 0};
 }
 
-// By the block's tile in mma and warps, as the classic names have it.
+// The classic names give the block's tile in mma and warps.
 std::vector<NamedConfig> named_configs(int terms) {
     std::vector<NamedConfig> named;
     for (const Tile& tile : kTiles) {

@@ -39,9 +39,9 @@ struct ResolvedConfig {
 };
 
 std::int64_t smem_bytes(const ResolvedConfig& s);
-// Whether a pass of all threads copies whole rows of both tiles.
+// Whether all threads together copy whole rows of both tiles in a pass.
 bool copies_evenly(const Gemm& g, const ResolvedConfig& s);
-// Registers a thread needs without spilling, where `terms` products of parts make one.
+// Registers a thread needs without spilling, if each product is the sum of `terms` products of parts.
 std::int64_t registers_needed(const ResolvedConfig& s, int terms);
 
 // Time expected, in microseconds, for ranking.

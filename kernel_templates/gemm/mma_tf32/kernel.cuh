@@ -47,8 +47,8 @@ static_assert(promote_k % 8 == 0 && block_k % promote_k == 0, "sums are promoted
 
 // ---- an operand's tile in shared memory ----
 
-// `extent` lines (rows of A, columns of B) by block_k of K, stored as it lies in memory. Chunks are XORed so that lanes that read or write
-// together reach all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for the others.
+// `extent` lines (rows of A, columns of B) by block_k of K, stored in the operand's own order. Chunks are XORed so that lanes that read or
+// write together use all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for other accesses.
 template <int extent, bool k_contiguous>
 struct Tile {
     static constexpr int rows = k_contiguous ? extent : block_k;
@@ -69,7 +69,7 @@ constexpr int stage_bytes = TileA::bytes + TileB::bytes;
 
 // ---- global memory to shared memory ----
 
-// Copies tile after tile along K. What lies outside the operand is never read and arrives as zeros.
+// Copies tile after tile along K. What is outside the operand is never read; zeros take its place.
 template <int extent, bool k_contiguous, int access>
 struct Copier {
     using T = Tile<extent, k_contiguous>;
@@ -128,7 +128,7 @@ struct Fragments {
 
     u32 base;  // address of this lane's first element in a stage
 
-    // Of ldmatrix a lane gives the address of one row of a quad's four matrices.
+    // For ldmatrix each lane gives the address of one row of a quad's four matrices.
     __device__ __forceinline__ explicit Fragments(int first_line) {
         const int lane = static_cast<int>(threadIdx.x) % 32;
         if constexpr (k_contiguous) {
@@ -144,10 +144,10 @@ struct Fragments {
 #pragma unroll
         for (int i = 0; i < quads; ++i) {
             if constexpr (k_contiguous) {
-                // The step changes bits of the chunk above the lane's own, which XOR with the row's like any other.
+                // The step changes bits of the chunk's number above the lane's own; XOR with the row's bits works as for any other.
                 ptx::ldmatrix_x4(to[i], tile + i * 16 * T::row_bytes + (base ^ step * 32));
             } else {
-                // Sixteen lines are four chunks, of which the XOR changes two bits: those of the second eight, and the next sixteen's.
+                // Sixteen lines are four chunks. The XOR changes two bits: those of the second eight lines and of the next sixteen.
                 const u32 first = tile + step * 8 * T::row_bytes + i / 2 * 128;
                 const u32 at = base ^ i % 2 * 64;
                 if constexpr (is_a) {
@@ -174,7 +174,7 @@ struct Fragments {
 using FragmentsA = Fragments<block_m, !trans_a, warp_m, true>;
 using FragmentsB = Fragments<block_n, trans_b, warp_n, false>;
 
-// Where the elements of an accumulator lie in the warp's tile.
+// Where the elements of an accumulator are in the warp's tile.
 __device__ __forceinline__ int row_of(int i, int upper) { return i * 16 + (trans_a ? 2 * lane_r() + upper : lane_r() + 8 * upper); }
 __device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_t() + odd; }
 
@@ -197,7 +197,7 @@ struct WarpTile {
         from_a.load(a[buffer], stage, step);
     }
 
-    // Columns go to and fro, so that neighbouring mma share an operand.
+    // Columns go back and forth, so that consecutive mma share an operand.
     __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
@@ -209,8 +209,8 @@ struct WarpTile {
         }
     }
 
-    // Small products first. Each round of mma goes over all columns, so that none waits for its own predecessor. Sums of one step, or of
-    // two where promote_k is 16, are added to those that stay.
+    // Small products first. Each round of mma covers all columns, so that none waits for its predecessor in the same sum. The sums of one
+    // step, or of two if promote_k is 16, are added to the lasting ones.
     __device__ __forceinline__ void multiply_parts(float (&sums)[tiles_m][tiles_n][4], bool begins, bool ends) {
         u32 high_b[tiles_n][2], low_b[tiles_n][2];
 #pragma unroll
@@ -252,20 +252,20 @@ struct Pipeline {
     CopierB b;
 
     __device__ __forceinline__ static u32 next(u32 at) { return at + stage_bytes == stages * stage_bytes ? 0 : at + stage_bytes; }
-    // Copies past the end of K write zeros; they cost less than a branch.
+    // Copies past the end of K write zeros, which costs less than a branch.
     __device__ __forceinline__ void copy() {
         a.copy_tile(ring + write);
         b.copy_tile(ring + write + TileA::bytes);
         ptx::cp_async_commit();
         write = next(write);
     }
-    // The next tile has arrived, and no warp reads the one before, whose place the next copies take.
+    // Afterwards the next tile has arrived, and no warp reads the previous one, which the next copies overwrite.
     __device__ __forceinline__ void meet() {
         ptx::cp_async_wait<stages - 2>();
         __syncthreads();
     }
 
-    // Fragments of the next step, which may be the next tile's first, are loaded before the mma of this one.
+    // The next step's fragments, which may be the next tile's first, are loaded before the mma of this one.
     __device__ __forceinline__ void run(WarpTile& tile, const FragmentsA& from_a, const FragmentsB& from_b, int tiles) {
         meet();
         tile.load(0, from_a, from_b, ring + read, 0);
@@ -326,7 +326,7 @@ __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& o
     }
 }
 
-// Where the warp's operands begin in memory.
+// The start of the warp's operands in memory.
 struct Operands {
     const f32 *a, *b;
     i64 step_a, step_b;  // distance from one k to the next
@@ -341,7 +341,7 @@ __device__ __forceinline__ bool is_finite(const WarpTile& tile) {
     return all;
 }
 
-// All of a thread's elements, as CUDA cores sum them.
+// All of a thread's elements, summed on CUDA cores.
 __device__ __forceinline__ void store_exact_sums(const Operands& from, const Output& out) {
 #pragma unroll 1
     for (int i = 0; i < tiles_m * tiles_n * 4; ++i) {
@@ -354,7 +354,7 @@ __device__ __forceinline__ void store_exact_sums(const Operands& from, const Out
 
 }  // namespace
 
-// With split_k > 1, block `split` sums k_per_split of K, and _reduce makes C of the parts.
+// With split_k > 1 each `split` of blocks sums k_per_split of K, and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const f32* a, const f32* b, f32* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, f32* workspace, int raster, int group, int split_k,

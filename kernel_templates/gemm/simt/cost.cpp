@@ -11,11 +11,12 @@ using gemm::View;
 
 namespace {
 
-// Small products of rows that are not aligned, against what the rest of this model says (14 problems, H200, 2026-11-23).
+// Measured time over what the rest of this model predicts, for small products whose rows are not aligned (14 problems, H200,
+// 2026-11-23).
 constexpr double kInStream = 2.3;
 
-// Instructions of a thread for one k of a tile: a multiply-add a sum (a pair of f16 sums takes one), a conversion (f32) or a
-// duplication (f16) of what it reads, and its share of copying.
+// Instructions of a thread for one k of a tile: one multiply-add for each sum (or for two sums in f16), one conversion (f32) or
+// duplication (f16) of each operand that it reads, and its share of copying.
 double instructions_a_step(const ResolvedConfig& s, const View& view) {
     const bool is_f16 = view.acc == DType::f16;
     const auto read = static_cast<double>(s.thread_m + s.thread_n);
@@ -27,7 +28,7 @@ double instructions_a_step(const ResolvedConfig& s, const View& view) {
     const double copied = static_cast<double>(s.block_m + s.block_n) / static_cast<double>(s.threads());
     const double accesses = 1.0 / static_cast<double>(gemm::access_width(view.a, asked)) +
                             1.0 / static_cast<double>(gemm::access_width(view.b, asked));
-    // An element that is transposed is written alone, and where threads go along K, several into one bank.
+    // Transposed elements are written one at a time, and if threads go along K, several go to the same bank.
     const double transposed = (view.trans_a ? 0.0 : 0.5) + (view.trans_b ? 0.5 : 0.0);
     return sums + conversions + loads + copied * (2 * accesses + transposed * (s.bcf == 1 ? 1.0 : 3.0));
 }
@@ -35,7 +36,7 @@ double instructions_a_step(const ResolvedConfig& s, const View& view) {
 double blocks_per_sm(const ResolvedConfig& s, const View& view, const DeviceLimits& limits) {
     const std::int64_t threads = s.threads();
     const std::int64_t smem = s.smem == 1 ? smem_bytes(s, static_cast<std::int64_t>(size_bytes(view.in))) : 0;
-    // Unbound, ptxas takes some 40 registers more than it needs (NVRTC 13.0, 8x8 tiles).
+    // Without a bound ptxas takes some 40 registers more than it needs (NVRTC 13.0, 8x8 tiles).
     const std::int64_t unbound = s.min_blocks == 1 ? 40 : 0;
     const std::int64_t registers = (registers_needed(s, view.acc == DType::f16) + unbound) * threads;
     return static_cast<double>(
@@ -45,7 +46,7 @@ double blocks_per_sm(const ResolvedConfig& s, const View& view, const DeviceLimi
 
 }  // namespace
 
-// Waves of blocks, each limited by instructions or by global accesses, plus what a tile waits for its copies.
+// Each wave of blocks is limited by instructions or by global accesses; each tile also waits for its copies.
 double predict_us(const View& view, const ResolvedConfig& s, const Device& device) {
     const auto sm_count = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(ceil_div(view.m, s.block_m) * ceil_div(view.n, s.block_n) * view.batch);

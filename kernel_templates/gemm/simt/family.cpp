@@ -18,7 +18,7 @@ using simt::registers_needed;
 using simt::ResolvedConfig;
 using simt::smem_bytes;
 
-// A template without dynamic shared memory: 48 KiB is what every GPU gives without asking.
+// The template has static shared memory only, and every GPU allows 48 KiB of it.
 constexpr std::int64_t kStaticSmemBytes = 48 * 1024;
 
 constexpr auto rule = rules_by<ResolvedConfig>();
@@ -153,7 +153,7 @@ class GemmSimt final : public StructuredFamily {
     Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
         return config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
     }
-    // cp.async variants do not exist for two operands that are both contiguous along K, nor 16x8 sums of f32 on every device.
+    // cp.async variants are left out where both operands are contiguous along K, and 16x8 sums of f32 on some devices.
     std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override { return autotune::named_configs(); }
 };
 

@@ -7,7 +7,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What a resolved config of gemm/simt takes of an SM: read by its rules and its cost model.
+// The resources of an SM that a resolved config of gemm/simt needs, for its rules and its cost model.
 namespace autotune::simt {
 
 // clang-format off
@@ -35,7 +35,7 @@ struct ResolvedConfig {
 
 // Static shared memory of the tiles, for elements of this size.
 std::int64_t smem_bytes(const ResolvedConfig& s, std::int64_t element_bytes);
-// Registers of a thread's sums: f16 sums of neighbouring columns share one.
+// Registers for a thread's sums. Two neighbouring f16 sums share one.
 std::int64_t sum_registers(const ResolvedConfig& s, bool is_f16);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const ResolvedConfig& s, bool is_f16);

@@ -20,7 +20,7 @@ constexpr int block_k = ${block_k};
 constexpr int thread_m = ${thread_m};
 constexpr int thread_n = ${thread_n};
 constexpr int vec = ${vec};
-constexpr bool packed = ${packed};      // a chunk of vec elements moves in one access, and not in pairs
+constexpr bool packed = ${packed};      // a chunk of vec elements is moved by one access, not in pairs
 constexpr bool bcf = ${bcf};            // the layout that avoids bank conflicts
 constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
@@ -41,13 +41,13 @@ static_assert(block_k % vec == 0 && block_m % vec == 0 && block_n % vec == 0 && 
 static_assert(!bcf || (thread_m % 2 == 0 && thread_n % 2 == 0), "a thread's tile has two halves each way");
 static_assert(stages == 1 || stages == 2, "one buffer or two");
 
-// A thread's rows, and its columns, are neighbours; with bcf they are two runs of neighbours half a block apart, so that a warp
-// reads neighbouring words of shared memory.
+// A thread's rows are neighbours, and so are its columns. With bcf they are two runs of neighbours half a block apart, so that a warp reads
+// neighbouring words of shared memory.
 constexpr int runs = bcf ? 2 : 1;
 constexpr int run_m = thread_m / runs;
 constexpr int run_n = thread_n / runs;
 
-// Elements of one access: as many as asked, as far as the operand's alignment goes.
+// Elements of one access: as many as requested, unless the operand's alignment allows fewer.
 constexpr int asked = packed ? vec : smaller(vec, 2);
 constexpr int width_a = smaller(asked, align_a / static_cast<int>(sizeof(In)));
 constexpr int width_b = smaller(asked, align_b / static_cast<int>(sizeof(In)));
@@ -59,7 +59,7 @@ struct Extents {
     f32 alpha, beta;
 };
 
-// Where an operand's tile comes from: lines are rows of A or columns of B.
+// The operand from which a tile is filled. Its lines are rows of A or columns of B.
 struct Source {
     const In* data;
     i64 ld;
@@ -73,12 +73,12 @@ struct Source {
 template <int lines>
 using Tile = In[block_k][lines + smem_pad];
 
-// How many of the next elements exist, as far as a tile is concerned.
+// How many of the next elements exist; a tile needs no higher count than its own size.
 __device__ __forceinline__ int clipped(i64 left) {
     return static_cast<int>(smaller<i64>(left, 1024));
 }
 
-// The first `valid` of vec elements, the others zero.
+// Loads the first `valid` of vec elements; the others are zero.
 template <int width>
 __device__ __forceinline__ Pack<In, vec> fetch(const In* from, int valid) {
     Pack<In, vec> chunk;
@@ -96,8 +96,8 @@ __device__ __forceinline__ Pack<In, vec> fetch(const In* from, int valid) {
     return chunk;
 }
 
-// Fills tile[k][line] for k0 <= k < k0 + block_k, between begin() and end(). The contiguous direction of the operand is k, or the
-// lines. cp.async cannot transpose, so it takes operands with contiguous lines, if their rows are aligned to 4 bytes.
+// Fills tile[k][line] for k0 <= k < k0 + block_k, between begin() and end(). The operand is contiguous along k, or along its lines.
+// cp.async cannot transpose, so it is used for operands with contiguous lines whose rows are aligned to 4 bytes.
 template <bool k_is_contiguous, int width, int lines>
 struct Filler {
     static constexpr bool is_async = cp_async && !k_is_contiguous && width >= 2;
@@ -107,8 +107,8 @@ struct Filler {
 
     Pack<In, vec> held[chunks_a_thread];
 
-    // The place of a chunk: `across` the contiguous direction, `along` it. Chunks along K are scattered over rows of the tile;
-    // with bcf neighbouring threads take neighbouring lines, which lie in different banks.
+    // Where a chunk is: its index `across` the contiguous direction, and `along` it. The elements of a chunk along K go to different rows
+    // of the tile. With bcf neighbouring threads take neighbouring lines, which are in different banks.
     struct Place {
         int across, along;
     };
@@ -180,7 +180,7 @@ using FillerB = Filler<trans_b, width_b, block_n>;
 
 // ---- sums ----
 
-// A thread's element i of a direction lies at this offset from its first.
+// Distance of a thread's element i in a direction from its first element.
 template <int run, int block>
 __device__ __forceinline__ constexpr int spread(int i) {
     return i / run * (block / runs) + i % run;
@@ -192,7 +192,7 @@ __device__ int thread_col() {
     return static_cast<int>(threadIdx.x) % threads_n * run_n;
 }
 
-// A thread's share of a row of a tile.
+// Reads a thread's part of a row of a tile.
 template <int count, int run, int block>
 __device__ __forceinline__ void read_share(In (&to)[count], const In* from) {
     constexpr int step = smaller(run, 8);
@@ -263,7 +263,7 @@ __device__ __forceinline__ void sum_tile(Sums& sums, const Tile<block_m>& a_tile
     }
 }
 
-// With two buffers the next tile is on its way while this one is summed.
+// With two buffers the next tile is copied while this one is summed.
 __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b) {
     __shared__ __align__(16) Tile<block_m> a_tiles[stages];
     __shared__ __align__(16) Tile<block_n> b_tiles[stages];

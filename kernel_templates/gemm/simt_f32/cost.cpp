@@ -13,7 +13,7 @@ double instructions_a_step(const Gemm& g, const ResolvedConfig& s) {
     if (s.smem == 0) return 10;
     const double width = s.bcf != 0 || s.thread_m >= 4 ? 4.0 : 1.0;
     const double conflicts = s.bcf != 0 || s.has_warp_tiles() ? 1.0 : 2.0;
-    // Reads return 128 bytes a clock to an SM, which multiplies 128 times: of 8x8 sums a thread, as long as the products take.
+    // An SM reads 128 bytes a clock and does 128 multiply-adds a clock. With 8x8 sums a thread, reads take as long as products.
     const double reads = static_cast<double>(s.thread_m + s.thread_n) / width * conflicts * 2.2;
     const auto copied = [&](std::int64_t extent, bool k_contiguous) {
         const double elements = static_cast<double>(extent) / static_cast<double>(s.threads());
@@ -32,10 +32,11 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double resident = std::min(static_cast<double>(blocks_per_sm(s, device.limits)), rounds);
     const double warps = resident * static_cast<double>(s.threads()) / 32;
     const double depth = static_cast<double>(std::max<std::int64_t>(1, k_per_split(g, s)));
-    // A scheduler with one warp cannot hide what an instruction waits for; with two it mostly can.
+    // With one warp a scheduler cannot hide the latency of instructions; with two it mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
-    // Operands transposed in registers are loaded during the products of one tile, which in small blocks take less than a load.
+    // Operands that are transposed in registers are loaded during the products of one tile. In small blocks these take less time
+    // than a load.
     const double products = resident * busy * static_cast<double>(s.block_k) / depth;
     const double two_buffers = s.reg_transpose != 0 ? std::max(120.0, 900.0 - products) : 120.0;
     const double wait = s.smem == 0 ? 0 : (s.stages == 1 ? 900.0 : s.stages == 2 ? two_buffers : 60.0) / resident;
@@ -44,10 +45,11 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double l2_us = traffic / (sms * 40 * device.clock_mhz);
     const double sums_us =
         s.split_k == 1 ? 0 : 3 + static_cast<double>(g.m * g.n * g.batch * (s.split_k + 1) * 8) / (device.memory_gb_per_s * 1e3);
-    // Deeper tiles are slower (128x256, 16 deep: 44 TFLOP/s against 48 of 8 deep on an H200, 2026-11-23), why was not found.
+    // Deeper tiles are slower: 128x256 reaches 44 TFLOP/s 16 deep and 48 TFLOP/s 8 deep (H200, 2026-11-23). The cause is not
+    // known.
     const double deep = s.smem != 0 && s.block_k > 8 ? 1.08 : 1.0;
-    // Operands that are both stored along K cost more than their instructions: at 4096x4096x1024 (H200, driver 580.159.04,
-    // 2026-11-27) nn takes 669 us, nt 765 by cp.async and 719 with both transposed in registers.
+    // If both operands are stored along K, the cost exceeds their instructions: at 4096x4096x1024 (H200, driver 580.159.04,
+    // 2026-11-27) nn takes 669 us, nt 765 us by cp.async and 719 us with both transposed in registers.
     const double along_k = s.smem == 0 || !both_along_k(g) ? 1.0 : s.reg_transpose != 0 ? 1.06 : 1.12;
     const double order = deep * along_k * (s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0);
     return 2 + order * std::max(clocks / device.clock_mhz, l2_us) + sums_us;

@@ -102,10 +102,10 @@ void add_pipeline_rules(std::vector<Constraint>& to, const Gemm& g, const Device
          rule([=](const ResolvedConfig& s) { return s.min_blocks * (smem_bytes(s) + 1024) <= limits.smem_per_sm_bytes; })});
 }
 
-// Times of 4096x4096x1024 on an H200 (driver 580.159.04, 2026-11-27), in blocks of 128x256: docs/results/f32.md.
+// The times below are of 4096x4096x1024 in blocks of 128x256 (H200, driver 580.159.04, 2026-11-27): docs/results/f32.md.
 void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
     const bool has_runs = both_along_k(g) && g.align_a >= 16 && g.align_b >= 16;
-    // nn takes 702 us with A transposed in registers and 669 without, tt 702 and 698.
+    // With A transposed in registers nn takes 702 us, without 669 us; tt 702 and 698 us.
     to.push_back({"reg_transpose although the operands are not both stored along K in rows aligned to 16 bytes",
                   {"reg_transpose"},
                   rule([=](const ResolvedConfig& s) { return s.reg_transpose == 0 || has_runs; })});
@@ -114,7 +114,7 @@ void add_transpose_rules(std::vector<Constraint>& to, const Gemm& g) {
                   rule([](const ResolvedConfig& s) {
                       return s.reg_transpose == 0 || (s.vec == 4 && s.stages == 2 && s.cp_async == 0 && s.reg_buffers == 2);
                   })});
-    // nt takes 719 us so, 830 with tiles 16 deep, 804 without padding, and 765 by cp.async.
+    // Within this rule nt takes 719 us; with tiles 16 deep 830 us, without padding 804 us, by cp.async 765 us.
     to.push_back({"reg_transpose in tiles that are not 8 deep with padded rows: slower than cp.async",
                   {"block_k", "smem_pad", "reg_transpose"},
                   rule([](const ResolvedConfig& s) { return s.reg_transpose == 0 || (s.block_k == 8 && s.smem_pad == 4); })});
@@ -159,7 +159,7 @@ ResolvedConfig tiled(int64_t block_m, int64_t block_n, int64_t thread_m, int64_t
             .swizzle_stride = 0};
 }
 
-// The ladder that everybody climbs, in its order.
+// The well-known steps of an f32 kernel, in their usual order.
 std::vector<NamedConfig> classic_configs() {
     ResolvedConfig naive = tiled(16, 16, 1, 1);
     naive.smem = 0;
@@ -215,7 +215,7 @@ ResolvedConfig warp_tiled(const WarpTiled& tile, int64_t block_k, int64_t stages
     return s;
 }
 
-// With operands transposed in registers.
+// The same tile with its operands transposed in registers.
 ResolvedConfig transposed(const WarpTiled& tile, const Gemm& g) {
     ResolvedConfig s = warp_tiled(tile, 8, 2, g);
     s.cp_async = 0;

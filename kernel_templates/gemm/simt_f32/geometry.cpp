@@ -24,7 +24,7 @@ bool copies_evenly(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
 
 namespace {
 
-// Of a thread's part of both tiles on its way through registers: its elements, and eight for a patch's addresses.
+// Registers for a thread's elements of the next tiles, and eight for the addresses of a patch.
 int64_t registers_held(const ResolvedConfig& s) {
     if (s.cp_async != 0) return 0;
     const int64_t elements = (s.block_m + s.block_n) * s.block_k;
@@ -33,7 +33,7 @@ int64_t registers_held(const ResolvedConfig& s) {
 
 }  // namespace
 
-// Sums, operands, tiles on their way through registers, addresses.
+// Counts sums, operands, elements of the next tiles, and addresses.
 int64_t registers_needed(const ResolvedConfig& s) {
     if (s.smem == 0) return 40;
     return s.thread_m * s.thread_n + s.reg_buffers * (s.thread_m + s.thread_n) + registers_held(s) + 40;

@@ -50,14 +50,14 @@ static_assert(!reg_transpose || (stages == 2 && !cp_async && reg_buffers == 2), 
 
 // ---- which elements of C a thread has ----
 
-// Rows, or columns, of a warp, or of all threads without warp tiles.
+// Rows, or columns, of a warp; without warp tiles, of all threads.
 constexpr int lanes_n = lanes_m == 0 ? 0 : 32 / (lanes_m == 0 ? 1 : lanes_m);
 constexpr int span_m = lanes_m == 0 ? block_m : lanes_m * thread_m;
 constexpr int span_n = lanes_m == 0 ? block_n : lanes_n * thread_n;
 static_assert(block_m % span_m == 0 && block_n % span_n == 0, "warp tiles fill the block tile");
 constexpr int warps_n = block_n / span_n;
 
-// A thread's elements of a direction: runs of neighbours, evenly spread over the span.
+// A thread's elements in a direction are runs of neighbours, spread evenly over the span.
 constexpr int run_m = bcf ? smaller(thread_m, 4) : thread_m;
 constexpr int run_n = bcf ? smaller(thread_n, 4) : thread_n;
 template <int run, int count, int span>
@@ -77,7 +77,7 @@ __device__ __forceinline__ int thread_col() {
 
 // ---- global memory to shared memory ----
 
-// Where an operand's tiles come from: lines are rows of A or columns of B.
+// The operand from which tiles are filled. Its lines are rows of A or columns of B.
 struct Source {
     const f32* data;
     i64 ld;
@@ -87,7 +87,7 @@ struct Source {
 template <int lines>
 using Tile = f32[block_k][lines + smem_pad];
 
-// `count` of `chunk` neighbouring elements exist; the others are zeros.
+// Loads chunks of neighbouring elements: the first `count` exist, the others become zeros.
 template <int chunk, int width>
 __device__ __forceinline__ void fetch(f32* to, const f32* source, int count) {
     if (count >= chunk) {
@@ -139,7 +139,7 @@ struct Filler {
     int lines_left;      // lines from the chunk on
     int k_left;          // k from the first tile's chunk on
     Place at;            // in the tile
-    u32 to;              // the same in shared memory, of the ring's first tile
+    u32 to;              // the same chunk in shared memory, in the ring's first tile
     f32 held[cp_async ? 1 : passes * chunk];
 
     __device__ __forceinline__ Filler(const Source& source, Tile<lines>& first)
@@ -155,14 +155,14 @@ struct Filler {
     __device__ __forceinline__ static bool takes_part(int pass) {
         return is_even || static_cast<int>(threadIdx.x) + pass * threads < chunks;
     }
-    // Elements of the chunk that the operand has, in a tile that begins at k_first.
+    // How many elements of the chunk the operand has, in a tile that begins at k_first.
     __device__ __forceinline__ int valid(int pass, int k_first) const {
         const int in_lines = lines_left - pass * line_step, in_k = k_left - k_first - pass * k_step;
         const int across = k_is_contiguous ? in_lines : in_k;
         return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;
     }
 
-    // `stage` is where the tile is in the ring, in bytes.
+    // `stage`: offset of the tile in the ring, in bytes.
     template <bool is_whole>
     __device__ __forceinline__ void begin(u32 stage, int k_first) {
         const f32* source = from;
@@ -237,7 +237,7 @@ struct Transposer {
     struct Patch {
         const f32* from;
         i64 ld;
-        u32 to;         // in shared memory, of the ring's first tile
+        u32 to;         // address in shared memory, in the ring's first tile
         u32 row_bytes;  // from k to k there
         int lines_left, k_left;
         f32 held[4][4];
@@ -284,7 +284,7 @@ struct Transposer {
         }
     }
 
-    // Volatile, or ptxas moves the load down to the tile's end.
+    // Without `volatile` ptxas would move the load down to the end of the tile.
     static __device__ __forceinline__ void load_early(f32 (&to)[4], const f32* from) {
         asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                      : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
@@ -292,7 +292,7 @@ struct Transposer {
                      : "memory");
     }
 
-    // `stage` is where the tile is in the ring, in bytes.
+    // `stage`: offset of the tile in the ring, in bytes.
     __device__ __forceinline__ void store(u32 stage) const {
 #pragma unroll
         for (int pass = 0; pass < passes; ++pass) {
@@ -311,7 +311,7 @@ struct Transposer {
 
 // ---- sums ----
 
-// A thread's rows and columns of one k.
+// A thread's operands for one k: its rows of A and its columns of B.
 struct Operands {
     f32 left[thread_m];
     f32 right[thread_n];
@@ -322,7 +322,7 @@ struct Operands {
 #pragma unroll
         for (int i = 0; i < count; i += step) {
             if constexpr (reg_buffers == 2 && step == 4) {
-                // Volatile, or ptxas moves the load down to where its values are needed, and the warp waits for them.
+                // Without `volatile` ptxas would move the load down to the use of its values, and the warp would wait for them.
                 const u32 at = ptx::shared_address(from + spread<run, count, span>(i));
                 asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                              : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]), "=f"(to[i + 3])
@@ -348,8 +348,9 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
     }
-    // Rows to and fro in pairs of columns, which ptxas takes for columns that share a row's operand, or rows that share a column's: the
-    // register file's cache keeps it, so that an instruction reads two registers. docs/results/f32.md has what other orders cost.
+    // Goes back and forth over the rows, for a pair of columns at a time. ptxas then takes columns that share a row's operand, or rows that
+    // share a column's, one after the other. The register file's cache keeps the shared operand, so each instruction reads two registers.
+    // Costs of other orders: docs/results/f32.md.
     __device__ __forceinline__ void add(const Operands& operands) {
         if constexpr (thread_n % 2 != 0) {
             at[0][0] = __fmaf_rn(operands.left[0], operands.right[0], at[0][0]);
@@ -367,8 +368,8 @@ struct Sums {
     }
 };
 
-// With one buffer a tile is read between two barriers, and the next comes after them. With two, and copies through registers, the next
-// one's values are on their way to registers meanwhile; by cp.async `stages` - 1 tiles are, and one barrier a tile does.
+// With one buffer a tile is read between two barriers, and the next tile is written after the second. With two buffers, copies through
+// registers load the next tile during the products. With cp.async `stages` - 1 tiles are loaded ahead, and one barrier a tile is enough.
 __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b, Stage* ring) {
     FillerA fill_a(a, ring->a);
     FillerB fill_b(b, ring->b);
@@ -392,7 +393,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
         fill_b.end(stage.b);
     };
     Operands operands[reg_buffers];
-    constexpr int ahead = cp_async && stages > 1 ? stages - 1 : 1;  // tiles that are on their way
+    constexpr int ahead = cp_async && stages > 1 ? stages - 1 : 1;  // tiles that are being loaded
 #pragma unroll
     for (int i = 0; i < ahead; ++i) begin(i, i, false);
     if constexpr (!cp_async) end(ring[0]);
@@ -435,7 +436,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
         read = next;
         if constexpr (stages > 1) write = write + 1 == stages ? 0 : write + 1;
     };
-    // Two loops: one whose copies could be whole or ragged was 3 % slower.
+    // Two loops, because a single one for whole and partial copies was 3 % slower.
 #pragma unroll 1
     for (; tile - 1 + ahead < inner_tiles; ++tile) sum_one(true);
 #pragma unroll 1
@@ -443,7 +444,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     ptx::cp_async_wait<0>();
 }
 
-// With both operands transposed in registers: early in a tile's products the next tile is stored, and the one after that is loaded.
+// For operands that are both transposed in registers: early in a tile's products the next tile is stored, and the one after that is loaded.
 __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, const Source& b, Stage* ring) {
     Transposer transposer(a, b, *ring);
     const int row = thread_row(), col = thread_col();
@@ -466,7 +467,7 @@ __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, cons
     int read = 0;
     int tile = 1;
     const auto sum_one = [&](bool is_whole) {
-        const int next = read + 1 == stages ? 0 : read + 1;  // as in sum_tiled: of 1 - read ptxas schedules the loop otherwise
+        const int next = read + 1 == stages ? 0 : read + 1;  // as in sum_tiled: with 1 - read ptxas would order the loop differently
 #pragma unroll
         for (int k = 0; k < block_k; ++k) {
             if (k + 1 == block_k) __syncthreads();
@@ -520,7 +521,7 @@ __device__ __forceinline__ void store(const Sums& sums, const Output& out) {
 
 }  // namespace
 
-// With split_k > 1, block `split` sums k_per_split of K, and _reduce makes C of the parts.
+// With split_k > 1 each `split` of blocks sums k_per_split of K, and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const f32* a, const f32* b, f32* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, f32* workspace, int raster, int group, int split_k,
@@ -547,7 +548,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
         sum_direct(sums, left, right);
     }
     if (split_k > 1) {
-        // Rows of the parts are whole and aligned, so that these stores are those of an aligned C.
+        // Rows of the parts are whole and aligned, so they are stored like those of an aligned C.
         const i64 ld = (n + 3) / 4 * 4;
         f32* const part = workspace + (static_cast<i64>(split) * batch + which) * m * ld;
         store(sums, {part + at.row * ld + at.col, ld, 1.0F, 0.0F, m - at.row, n - at.col});

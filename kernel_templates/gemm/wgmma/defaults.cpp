@@ -32,16 +32,16 @@ ResolvedConfig corner_of(const Tile& t, const Corner& corner, const Candidates& 
     return s;
 }
 
-// {cluster_k, split_k, reduce_kernel}: ways to divide K.
+// Ways to divide K: {cluster_k, split_k, reduce_kernel}.
 constexpr std::array<std::array<int64_t, 3>, 10> kDivisions = {
     {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {8, 1, 0}, {1, 2, 0}, {1, 4, 0}, {1, 8, 0}, {1, 2, 1}, {1, 4, 1}, {1, 8, 1}}};
 // {block_m, consumer_warpgroups, pingpong}
 constexpr std::array<std::array<int64_t, 3>, 7> kHeights = {
     {{64, 1, 0}, {64, 2, 1}, {128, 1, 0}, {128, 2, 0}, {128, 2, 1}, {192, 3, 0}, {256, 2, 0}}};
-// Registers for sums up to which no tile of the list spills; ping-pong 128x176 and 128x192 do.
+// The most registers for sums with which none of the listed tiles spills. Ping-pong 128x176 and 128x192 spill.
 constexpr int64_t kMostSums = 160;
 
-// The usual order of a shape's tiles, and the deepest ring that it leaves room for.
+// Adds the usual order of tiles, and the deepest ring that fits.
 ResolvedConfig completed(ResolvedConfig s, const Gemm& g, const Device& device) {
     s.raster = 0;
     const Grid at(g, s, device);
@@ -50,7 +50,7 @@ ResolvedConfig completed(ResolvedConfig s, const Gemm& g, const Device& device) 
     return s;
 }
 
-// Another tile, other clusters, or another way to divide K or to store C.
+// Offers configs with another tile, other clusters, or another way to divide K or to store C.
 void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& device,
                     const gemm::Descent<ResolvedConfig>::Offer& offer) {
     const auto offer_complete = [&](const ResolvedConfig& s) {
@@ -107,7 +107,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
     const gemm::Descent<ResolvedConfig>::Family family = {
         [&](const ResolvedConfig& s) { return predict(g, s, device); }, config_of,
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
+    // Starts from both ways to see the operands, with K divided and whole: a walk seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const int64_t swap_ab = i / 2;
         const bool is_divided = i % 2 != 0;
@@ -125,7 +125,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
         }
     };
     const Config chosen = gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
-    // Blocks beside which the next kernel's find no room can fetch little for themselves before their turn.
+    // If the next kernel's blocks find no room beside these, they have little time to fetch operands early.
     Config early = chosen;
     early.set("prefetch_steps", 8);
     early.set("prefetch_all", has_few_rows(g) || fits_twice(ResolvedConfig(chosen, g), chosen["stages"], device) ? 0 : 1);

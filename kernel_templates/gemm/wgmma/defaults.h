@@ -7,7 +7,7 @@
 #include "kernel_templates/gemm/wgmma/geometry.h"
 #include "src/core/space/search_space.h"
 
-// How families of wgmma find their default config and their named ones: from a list of tiles.
+// The default config and the named configs of the wgmma families, found from a list of tiles.
 namespace autotune::wgmma {
 
 struct Tile {
@@ -19,13 +19,13 @@ struct Candidates {
     Gemm g;
     Device device;
     std::vector<Tile> tiles;
-    ResolvedConfig usual;                           // has the values of the family's own parameters
+    ResolvedConfig usual;                           // holds the values of the family's own parameters
     Config (*config_of)(const ResolvedConfig& of);  // a config with the family's parameters only
 };
 
-// The legal one of least predicted time among the tiles, clusters along K, parts of K and orders worth trying.
+// The legal config with the least predicted time, over the useful tiles, clusters along K, parts of K and orders.
 Config choose_default(const SearchSpace& space, const Candidates& from);
-// Each tile under its name, alone and with clusters of two, plain and with operands exchanged, legal or not.
+// Every tile under its name: alone and in clusters of two, with operands plain and exchanged, legal or not.
 std::vector<NamedConfig> named_configs(const std::string& prefix, const Candidates& from);
 
 }  // namespace autotune::wgmma

@@ -20,8 +20,8 @@ using wgmma::has_few_rows;
 using wgmma::ResolvedConfig;
 using wgmma::Tile;
 
-// Tiles worth knowing, large to small. Not among them: ping-pong 128x176 (spills 36 bytes with clusters in some layouts under
-// NVRTC 13.0, though it wins products of short K) and 128x192 (spills 288).
+// The useful tiles, large to small. Left out: ping-pong 128x176, which spills 36 bytes with clusters in some layouts under NVRTC
+// 13.0, though it is fastest for products of short K; and 128x192, which spills 288 bytes.
 constexpr std::array<Tile, 13> kTiles = {{{"coop_128x256x64", 128, 256, 64, 2, 0},
                                           {"coop_256x128x64", 256, 128, 64, 2, 0},
                                           {"coop_128x192x64", 128, 192, 64, 2, 0},
@@ -35,7 +35,7 @@ constexpr std::array<Tile, 13> kTiles = {{{"coop_128x256x64", 128, 256, 64, 2, 0
                                           {"single_64x64x128", 64, 64, 128, 1, 0},
                                           {"single_64x32x128", 64, 32, 128, 1, 0},
                                           {"single_64x16x128", 64, 16, 128, 1, 0}}};
-// Tiles of which the registers hold sums in f16 alone.
+// Tiles whose sums fit into registers only in f16.
 constexpr std::array<Tile, 4> kHalfSumTiles = {{{"coop_256x256x64", 256, 256, 64, 2, 0, 1},
                                                 {"coop_256x192x64", 256, 192, 64, 2, 0, 1},
                                                 {"pingpong_128x256x64", 128, 256, 64, 2, 1, 1},
@@ -52,13 +52,14 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g, device, tiles, ResolvedConfig(Config{}, g), &config_of};
 }
 
-// Beside the rules that gemm/wgmma_fp8 has too.
+// Rules of this family alone; gemm/wgmma_fp8 shares the others.
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
     const auto is_large = [](const ResolvedConfig& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
     std::vector<Constraint> all;
-    // Larger tiles read less of L2: where more waves came, none of 143 winners had a smaller tile than 64x240, steps of 128 or
-    // three groups. The usual loop, advance_descriptors alone, stays legal: it may stand in for a kernel that is not there yet.
+    // Larger tiles read less from L2: for products of more waves, none of 143 winners had a tile below 64x240, steps of 128 or
+    // three groups. The usual loop with advance_descriptors alone stays legal, because it can replace a kernel that is not
+    // compiled yet.
     all.push_back(
         {"non-default mainloop in more than four waves on a tile below 128x112, with steps above 64 or with three consumer "
          "warpgroups",
@@ -69,7 +70,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
              return (is_large(s) && s.consumer_warpgroups <= 2) ||
                     wgmma::Grid(g, s, device).tiles * s.sharing_blocks() <= 4 * g.batch * device.identity.sm_count;
          })});
-    // Of 143 winners of large products one is in squares of four, none in larger ones.
+    // One of 143 winners of large products uses squares of four tiles, and none uses larger squares.
     all.push_back({"Hilbert's curve through squares that are not four tiles wide",
                    {"raster", "group"},
                    rule([](const ResolvedConfig& s) { return s.raster != 2 || s.group == 4; })});
@@ -83,7 +84,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
              const wgmma::Grid grid(g, s, device);
              return is_large(s) && s.advance_descriptors == 1 && s.cluster_k == 1 && s.split_k == 1 && grid.tiles > grid.clusters;
          })});
-    // 8192x28672x4096 and 8192x24576x1536 in strips of 11 and 22 tiles took 2.3 and 2.6 % less energy than in strips of 8 and 16.
+    // 8192x28672x4096 and 8192x24576x1536 took 2.3 and 2.6 % less energy in strips of 11 and 22 tiles than in strips of 8 and 16.
     all.push_back({"strips of 12 or 24 tiles without serpentine_k", {"group", "serpentine_k"}, rule([](const ResolvedConfig& s) {
                        return s.serpentine_k == 1 || (s.group != 12 && s.group != 24);
                    })});
@@ -97,8 +98,8 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([=](const ResolvedConfig& s) {
                        return s.overlap_epilogue == 0 || !g.reads_c || (s.late_rounds() > 0 && s.swap_ab == 0);
                    })});
-    // NVRTC 13.0: 80 bytes spilled with 128 sums, 2,784 with 160, 4,736 with 192, of addresses. 3453x29023x1826 takes 2.7 ms
-    // so, 0.95 ms in tiles of 128x128 (H100, 2026-11-27).
+    // NVRTC 13.0 spills addresses: 80 bytes with 128 sums, 2,784 with 160, 4,736 with 192. 3453x29023x1826 takes 2.7 ms with such
+    // a tile and 0.95 ms with 128x128 (H100, 2026-11-27).
     all.push_back(
         {"more than 128 exchanged sums a thread leave no registers for the addresses of direct stores",
          {"block_m", "block_n", "consumer_warpgroups", "pingpong", "swap_ab", "cluster_k", "tma_store", "reduce_kernel"},
@@ -106,7 +107,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
              const bool stores_alone = s.tma_store == 0 && s.reduce_kernel == 0 && s.cluster_k == 1;
              return s.swap_ab == 0 || !stores_alone || s.accumulators() <= 128;
          })});
-    // NVRTC 13.0: 160 bytes spilled with 64 sums, 770 with 96; none with 56.
+    // NVRTC 13.0 spills 160 bytes with 64 sums, 770 with 96, and none with 56.
     all.push_back(
         {"three consumer warpgroups leave no registers for what direct stores read of C beside more than 56 sums a thread",
          {"block_m", "block_n", "consumer_warpgroups", "pingpong", "cluster_k", "tma_store", "reduce_kernel"},

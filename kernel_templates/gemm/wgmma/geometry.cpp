@@ -28,10 +28,11 @@ Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
-    // With cluster_k a cluster has one tile; otherwise blocks stay and walk over tiles. All clusters must run at once: one that
-    // waits for another's end doubles the time.
+    // With cluster_k a cluster computes one tile; otherwise blocks are persistent. All clusters must run at once: a cluster that
+    // starts after another's end doubles the time.
     room = std::max<int64_t>(1, gemm::usable_sms(device, s.cluster_blocks()) / s.cluster_blocks());
-    // Stream-K counts steps of up to two waves times clusters in 32 bits; with more, tiles stay whole.
+    // Stream-K counts the steps of up to two waves in 32 bits, times the number of clusters. If they are too many, tiles stay
+    // whole.
     const bool countable = 2 * room * steps <= std::numeric_limits<std::int32_t>::max() / room;
     parts = s.cluster_k > 1 || (s.split_k == 0 && !countable) ? 1 : std::min(s.split_k, steps);
     clusters = s.cluster_k > 1 ? tiles : std::min(room, parts == 0 ? tiles * steps : tiles * parts);
@@ -44,7 +45,7 @@ int64_t Grid::steps_each(const ResolvedConfig& s) const {
 }
 
 bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
-    // Two consumer warpgroups or three hold all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
+    // Two or three consumer warpgroups take all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
     // NVRTC 13.0).
     const int64_t registers = 128;
     return s.consumer_warpgroups == 1 && s.accumulators() <= 32 &&
@@ -55,7 +56,7 @@ namespace {
 
 constexpr double kUsableL2 = 0.6e6;  // bytes of a MiB that an operand keeps to itself
 
-// Times are clocks of an SM where no unit is named.
+// Times are in clocks of an SM unless the name has another unit.
 struct Constants {
     double multiply, overhead;  // a K step: its time over what the tensor cores' peak says, and its time outside multiplications
     double l2_bytes, l2_bytes_of_all;     // a clock, of one SM and of all
@@ -124,7 +125,7 @@ constexpr Constants kOfHalf = {.multiply = 2.19,
                                .pack_share = 1.16,
                                .launch_us = {3.1, 3.07, 2.59},
                                .launch_in_turn_us = 3.85};
-// Of fp8: 1,300 trials of 15 problems (docs/results/large_products.md).
+// For fp8: 1,300 trials of 15 problems (docs/results/large_products.md).
 constexpr Constants kOfBytes = {.multiply = 0.875,
                                 .overhead = 163.0,
                                 .l2_bytes = 149.0,
@@ -167,7 +168,7 @@ const Constants& constants(const ResolvedConfig& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
 }
 
-// Bytes of a K step that L2 delivers for both operands, rows that straddle lines counted as they cost.
+// Bytes that L2 delivers for both operands in a K step; rows that straddle lines count as much as they cost.
 double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     const bool swap = s.swap_ab != 0;
@@ -182,8 +183,8 @@ double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     return x * x_lines + y * y_lines;
 }
 
-// Clocks of one SM for one K step: what the tensor cores, shared memory and L2 take, whichever is most, or the time a stage of
-// the ring takes to come back.
+// Clocks of one SM for a K step: the largest of what the tensor cores, shared memory and L2 take, and of the time until a stage
+// of the ring is full again.
 double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -213,9 +214,8 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Clocks for what beta multiplies. By TMA it comes while products are
-// computed, to as many spans as have buffers; the others wait for a store's end. Without TMA a thread reads it, pair after
-// pair.
+// Clocks to read the C that beta multiplies. TMA loads it during the products, as many spans as have buffers; the others wait for
+// a store to end. Without TMA each thread reads one pair after the other.
 double read_clocks(const ResolvedConfig& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.epilogue_stages);
@@ -224,21 +224,21 @@ double read_clocks(const ResolvedConfig& s) {
     return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
-// Clocks between the last multiplication of a tile and the first of the next, as far as nothing hides them.
+// Clocks between a tile's last multiplication and the next tile's first, less what other work hides.
 double tile_clocks(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
     const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.unpaired_store : 1.0;
     const double alone = stores_alone ? lone * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
-    // With one buffer each span waits for the one before: a guess, not measured.
+    // With one buffer each span waits for the previous one: a guess, not measured.
     const double area_per_clock = s.tma_store == 0                              ? c.direct_area
                                   : s.epilogue_stages == s.block_n / s.span_c() ? 16.0
                                   : s.epilogue_stages == 1                      ? 6.0
                                                                                 : c.tma_area;
     return c.tile + alone + static_cast<double>(s.block_m * s.block_n) / area_per_clock;
 }
-// Clocks to leave a part in the workspace and to add the parts, or, for a second kernel, to leave it alone.
+// Clocks to write a part to the workspace and, without a second kernel, to add the parts.
 double combine_clocks(const ResolvedConfig& s, int64_t parts) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
     if (s.reduce_kernel != 0) return 600.0 + area / 16.0;
@@ -246,7 +246,7 @@ double combine_clocks(const ResolvedConfig& s, int64_t parts) {
     return c.combine + area / c.combine_area + c.combine_part * area * static_cast<double>(parts - 1);
 }
 
-// The second kernel, if there is one: until its turn is known to have come, and what is written and read of the parts.
+// Time of the second kernel, if there is one: its start, and what it writes and reads of the parts.
 double reduce_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
     const auto bytes = static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes);
@@ -268,15 +268,15 @@ double clocks_of(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
-    // Ping-pong hides all but the last end of a tile under the other group's multiplications.
+    // In ping-pong each tile's end but the last is hidden behind the other group's multiplications.
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
-    // An overlapped epilogue runs under the next tile's multiplications: 1,900 clocks of store become 500.
+    // An overlapped epilogue runs during the next tile's multiplications: 1,900 clocks of store become 500.
     if (s.late_rounds() > 0) return rounds * (run + constants(s).tile) + ends - constants(s).tile;
     return rounds * (run + ends);
 }
 
-// Bytes of the larger operand that blocks of stream-K read again: they are at different places of K, so that tiles of one strip
-// of that operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this, 553 were predicted).
+// Bytes of the larger operand that stream-K's blocks read again. They are at different places of K, so tiles in one strip of that
+// operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this term 553 us were predicted).
 double streamed_again(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.parts != 0) return 0.0;
     const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m >= g.n;
@@ -343,8 +343,8 @@ double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid
     return real(g.batch) * (share * std::min(kept, anew) + (1.0 - share) * anew - once);
 }
 
-// What the power limit allows: multiplications, and what they read from shared memory and L2, cost energy; wide tiles cost least.
-// So does what memory delivers: 41 pJ a byte, of 700 W.
+// The time that the power limit allows. Multiplications cost energy, and so do their reads from shared memory and L2, least in
+// wide tiles. Memory costs 41 pJ a byte, of 700 W.
 double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const double tile_mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double mac = tile_mac * static_cast<double>(grid.tiles * grid.steps * s.sharing_blocks());
@@ -354,23 +354,24 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const 
     const double l2 = 128.0 * (x + y) * static_cast<double>(s.block_k) / tile_mac;
     const double at_full_rate =
         mac / (device.identity.sm_count * 4096.0 / static_cast<double>(s.in_bytes) * device.clock_mhz * 0.96);
-    // Sums in f16 cost less: cuBLAS sustains 703 TFLOP/s with them and 599 with f32 at one power limit.
+    // f16 sums cost less: at the same power limit cuBLAS sustains 703 TFLOP/s with them and 599 with f32 sums.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     const double of_memory = s.in_bytes == 2 ? read_again_bytes(g, s, grid, device) / 17e6 : 0.0;
-    // Ten pairs in blocks of a second: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
+    // Ten pairs of measurements, a second each: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
     const double of_turns = s.serpentine_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
     return (at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2) + of_memory) * of_turns;
 }
 
-// From a kernel's turn to its first operands. What an early fetch saves is more where the next kernel's blocks have room beside
-// this one's and so can begin before those end.
+// Time from a kernel's turn to its first operands. An early fetch saves more if the next kernel's blocks fit beside this
+// kernel's, because they can then begin before those end.
 double launch_us(const ResolvedConfig& s, const Device& device) {
     if (s.pdl == 0) return constants(s).launch_in_turn_us;
     if (s.prefetch_steps == 0) return constants(s).launch_us[0];
     return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
 }
 
-// Norms of two times that hide each other in part. Roots of powers by products where a plan predicts hundreds of times.
+// The norm of two times that partly hide each other. Computed by products instead of powers, because a plan predicts hundreds of
+// times.
 double overlapped(double a, double b, double exponent) {
     if (exponent != 1.5) return std::pow(std::pow(a, exponent) + std::pow(b, exponent), 1.0 / exponent);
     const double sum = a * std::sqrt(a) + b * std::sqrt(b);
@@ -393,7 +394,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double compute = clocks_of(g, s, grid) / (device.clock_mhz * c.clock);
     const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
-    const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // for nothing: others are tried first
+    const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // no gain: tried later
     const double additions =
         s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // winners of large products gain 0.5 to 1.0 % by it
     return larger(alone, power_us(g, s, grid, device)) * turns * additions + pack_us(g, s, device);

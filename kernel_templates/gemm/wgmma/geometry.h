@@ -42,7 +42,7 @@ using gemm::round_up;
     ROW(prefetch_steps, 1, launch, "first K steps that are fetched into L2 before the kernel's turn", 0, 8, 16, 32) \
     ROW(prefetch_all, 0, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles", 0, 1)
 
-// ... and those that some have.
+// ... and those that some of the families have.
 #define GEMM_WGMMA_LOOP_PARAMETERS(ROW) \
     ROW(serpentine_k, 0, compile, \
         "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first", 0, 1) \
@@ -74,8 +74,9 @@ using gemm::round_up;
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_ALL_PARAMETERS)
 
-    // The problem's, not the config's: bytes of an element of the operands, of C and of the accumulators, whether products of 128
-    // k are added outside of the tensor cores, whether columns or blocks have scales of their own, and columns a bias.
+    // Given by the problem, not by the config: bytes of an element of the operands, of C and of the accumulators; whether
+    // products of 128 k are added outside of the tensor cores; whether columns or blocks have scales of their own, and columns a
+    // bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks, has_bias;
     bool reads_c;  // beta may be other than 0
@@ -85,24 +86,24 @@ struct ResolvedConfig {
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : consumer_warpgroups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    // Registers a thread that hold the products of one band before they are promoted.
+    // Registers of a thread for the products of one band that are not promoted yet.
     std::int64_t temporaries() const { return promotes ? product_sets * block_n / 2 : 0; }
-    // Rounds of staging in which a tile leaves under the next one's multiplications, a K step each; 0 where it does not.
+    // Rounds of staging in which a tile is stored during the next one's multiplications, a K step each; 0 without overlap.
     std::int64_t late_rounds() const {
         const bool finds_registers = accumulators() + bands() * block_n / 4 <= 192;
         if (overlap_epilogue == 0 || pingpong != 0 || out_bytes != 2 || !finds_registers) return 0;
         const std::int64_t spans = block_n / span_c();
         return spans <= epilogue_stages ? 1 : ceil_div(spans, (epilogue_stages + 1) / 2);
     }
-    // K steps that an overlapped epilogue needs: one for each round, and those under which it reads C, `most_steps_of_c` in
-    // whole_loop.cuh.
+    // K steps that an overlapped epilogue needs: one for each round, and those during which it reads C (`most_steps_of_c` in
+    // whole_loop.cuh).
     std::int64_t late_steps() const { return late_rounds() + (reads_c ? 8 : 0); }
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }  // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
     std::int64_t threads() const { return 128 * (consumer_warpgroups + 1); }
     std::int64_t step_bytes() const { return block_k * in_bytes; }  // bytes of one row
     std::int64_t stage_bytes() const { return (block_m + block_n) * step_bytes(); }
-    // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C on its way out.
+    // Elements of one swizzle span, the widest that divides a tile's extent: of an operand, and of C when it is stored.
     std::int64_t widest_span() const { return tma_swizzle / in_bytes; }
     std::int64_t span(std::int64_t extent) const {
         return extent % widest_span() == 0 ? widest_span() : extent % 32 == 0 && widest_span() > 32 ? 32 : 16;
@@ -114,19 +115,19 @@ struct ResolvedConfig {
     std::int64_t staging_bytes() const {
         return tma_store != 0 ? epilogue_stages * consumer_warpgroups * 64 * bands() * span_c() * out_bytes : 0;
     }
-    // gemm/wgmma_fp8 has barriers for the deepest ring.
+    // gemm/wgmma_fp8 reserves barriers for the deepest ring.
     std::int64_t stage_barrier_bytes(std::int64_t count) const { return (in_bytes == 1 ? 12 : count) * 16; }
-    // Barriers of the spans of C that gemm/wgmma loads by TMA.
+    // Barriers for the spans of C that gemm/wgmma loads by TMA.
     std::int64_t c_barrier_bytes() const {
         return reads_c && in_bytes == 2 && tma_store != 0 ? consumer_warpgroups * epilogue_stages * 8 : 0;
     }
-    // Scales of blocks, of the tile's lines and, 16 bytes each, of two blocks that it touches.
+    // Block scales of the tile's lines and, 16 bytes each, of the two blocks that it touches.
     std::int64_t scale_stage_bytes() const { return scales_blocks ? ((swap_ab != 0 ? block_n : block_m) + 8) * 4 : 0; }
-    // And the scales and biases of the tile's columns; exchanged, biases are of rows, in registers.
+    // Scales and biases of the tile's columns. With exchanged operands biases belong to rows and are in registers.
     std::int64_t column_bytes() const {
         return ((scales_columns ? 1 : 0) + (has_bias && swap_ab == 0 ? 1 : 0)) * consumer_warpgroups * block_n * 4;
     }
-    // What the peers of a cluster along K send.
+    // Bytes that a block receives from the peers of a cluster along K.
     std::int64_t received_bytes() const { return (cluster_k - 1) * (block_m * block_n / cluster_k) * sum_bytes; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
@@ -135,11 +136,11 @@ struct ResolvedConfig {
     }
 };
 
-// Whether an SM has room for a second block beside one with such a ring: with programmatic dependent launch, one of the next
+// Whether a second block with such a ring fits on an SM beside the first: with programmatic dependent launch, a block of the next
 // kernel.
 bool fits_twice(const ResolvedConfig& s, std::int64_t stages, const Device& device);
 
-// How a config's tiles and parts lie on a device.
+// The arrangement of a config's tiles and parts on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // cluster tiles of all batches
@@ -149,13 +150,13 @@ struct Grid {
     std::int64_t room;              // clusters that the device can run at once
     std::int64_t clusters;          // clusters in the grid
 
-    // K steps of a cluster's share of a tile, or of all its tiles' shares on average with stream-K.
+    // K steps of a cluster's part of a tile; with stream-K, the average over its parts of all tiles.
     std::int64_t steps_each(const ResolvedConfig& s) const;
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
-// Whether L2 holds the larger operand, so that no order of tiles makes memory deliver it twice.
+// Whether L2 holds the larger operand, so that memory delivers it once in any order of tiles.
 bool rereads_nothing(const Gemm& g, const Device& device);
 
 // Predicted time in microseconds.

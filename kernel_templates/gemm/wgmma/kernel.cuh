@@ -31,10 +31,10 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that may be on their way
+constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that are being stored at once
 constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
-constexpr int advance_descriptors = ${advance_descriptors};  // 1: descriptors and tiles follow from those before by additions, C is staged in rounds
-constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
+constexpr int advance_descriptors = ${advance_descriptors};  // 1: the next descriptors and tiles come from additions, C is staged in rounds
+constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is whole; a cooperative tile is stored during the next multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -78,7 +78,7 @@ constexpr u32 c_barrier_bytes = loads_c ? consumer_warpgroups * epilogue_stages 
 struct Descriptors {
     u32 x, y;
 };
-// The upper word: eight rows, and how they are swizzled.
+// The upper word of a descriptor: eight rows, and their swizzle.
 __device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
 constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
 
@@ -110,7 +110,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_commit();
 }
 
-// The same with descriptors from the tiles' addresses.
+// The same with descriptors computed from the tiles' addresses.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
     wgmma_fence();
 #pragma unroll
@@ -130,7 +130,7 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
     wgmma_commit();
 }
 
-// A quad: two neighbouring columns at (row, col), and at the row eight below.
+// Stores a quad: two neighbouring columns at (row, col), and at the row eight below.
 __device__ __forceinline__ void store_quad_of_c(const Output& out, const Extents& s, const Tile& tile, int row, int col, const Pair& upper,
                                                 const Pair& lower) {
     store_pair<false>(out, s, tile, row, col, upper);
@@ -144,7 +144,7 @@ __device__ __forceinline__ void add_quad_to_c(const Output& out, const Extents& 
     store_quad_of_c(rest, s, tile, row, col, with_pair_of_c(out, upper, before.upper), with_pair_of_c(out, lower, before.lower));
 }
 
-// The place of quad j of a band for a thread.
+// Row and column of quad j of a band for a thread.
 __device__ __forceinline__ int row_of_quad(const Tile& tile, int row0, int band) {
     return tile.m0 + row0 + band * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
 }
@@ -165,8 +165,8 @@ __device__ __forceinline__ void store_direct(const Output& out, const Extents& s
     }
 }
 
-// The same with what C holds: loads of many quads are on their way together. Band after band of a column, whose conditions then take no
-// registers for long.
+// The same, added to C: many quads are loaded before the first is used. Goes band after band of a column, so that its conditions do not
+// keep registers for long.
 __device__ __forceinline__ void add_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Sums& acc) {
     constexpr int sums = bands * accumulators;
     constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // quads for which registers are left beside the sums
@@ -190,7 +190,7 @@ __device__ __forceinline__ void add_direct(const Output& out, const Extents& s, 
     }
 }
 
-// What beta multiplies of the tiles with which a block begins: one, or one a ping-pong group.
+// Fetches the C that beta multiplies for a block's first tiles: one, or one for each ping-pong group.
 __device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long long ldc, long long stride_c, const Extents& s, Schedule schedule,
                                                           int thread, int threads) {
     constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
@@ -204,8 +204,8 @@ __device__ __forceinline__ void prefetch_first_tiles_of_c(const Out* c, long lon
     }
 }
 
-// A consumer warpgroup's spans of C on their way by TMA to the buffers in which their sums will be staged. A bit a buffer: the parity of its next
-// phase.
+// The spans of C that TMA loads for a consumer warpgroup into the buffers in which their sums will be staged. Each buffer has a bit: the
+// parity of its next phase.
 struct SpansOfC {
     u32 full;
     u32 parities = 0;
@@ -215,7 +215,7 @@ struct SpansOfC {
     }
 };
 
-// What visits the boxes of a span: one for the group's rows, or with swap_ab one for each band.
+// Calls `visit` for the boxes of a span: one for the group's rows, or with swap_ab one for each band.
 template <typename Visit>
 __device__ __forceinline__ void for_each_box_of_c(const Tile& tile, int row0, int part, Visit visit) {
     const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
@@ -235,7 +235,7 @@ __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& ti
     });
 }
 
-// By the thread that stores: as many spans as have buffers, the others into L2.
+// Called by the thread that stores: loads as many spans as have buffers, and fetches the others into L2.
 __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
     store_wait_read<0>();  // until the previous tile's stores have read it
 #pragma unroll
@@ -248,12 +248,13 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
     }
 }
 
-// Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
+// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for those of another round
+// that are being stored.
 constexpr int spans_in_round = spans_each <= epilogue_stages ? spans_each : (epilogue_stages + 1) / 2;
 constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
 
-// The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it
-// waits and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
+// After this the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and then the
+// barrier tells the others. A tile's first round always uses the first buffers.
 template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_each % (spans_in_round * rounds_on_their_way) == 0;
@@ -268,8 +269,8 @@ __device__ __forceinline__ u32 pair_of_c(const Output& out, const Register* sums
     return pack2<Out>(out.alpha * pair.low, out.alpha * pair.high);
 }
 
-// A span to its buffer, which has a row of span_c columns for each of the group's rows, or with swap_ab for each column a row of 64 rows, band
-// after band. elements(band, i): what pair_of_c() says.
+// Writes a span to its buffer. The buffer has a row of span_c columns for each of the group's rows; with swap_ab it has a row of 64 rows
+// for each column, band after band. elements(band, i) returns what pair_of_c() does.
 template <class Elements>
 __device__ __forceinline__ void stage_span(u32 buffer, int part, Elements elements) {
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
@@ -295,15 +296,15 @@ __device__ __forceinline__ void stage_span(u32 buffer, int part, Elements elemen
     }
 }
 
-// By one thread: a staged span on its way to memory.
+// Called by one thread: begins to store a staged span to memory.
 __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, int row0, u32 buffer, int part) {
     for_each_box_of_c(tile, row0, part, [&](u32 offset, int x, int y) {
         store_box(out.map, buffer + offset, x, y, tile.batch);
     });
 }
 
-// Accumulators -> staging buffers -> TMA stores, round by round; the stores run under the next tile's multiplications. REQUIRES
-// wait_for_buffers<true>() since the tile before: it costs nothing under this one's multiplications.
+// Stores the accumulators through the staging buffers by TMA, round by round; the stores run during the next tile's multiplications.
+// REQUIRES wait_for_buffers<true>() since the previous tile, best during this one's multiplications, where it costs nothing.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc) {
     const int own = cluster_k > 1 ? rank * spans_each : 0;  // the first span that this block stores
@@ -325,7 +326,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// The same span by span: without advance_descriptors, or where the next span's load of C takes the place of the one before.
+// The same span by span: without advance_descriptors, or if the next span's load of C needs the buffer of the previous one.
 template <bool adds_c>
 __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc, SpansOfC& c) {
@@ -345,7 +346,7 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
             }
             c.wait(part % epilogue_stages);
         } else {
-            // Only the thread that committed a store can wait for it, so it waits and then the barrier frees the others.
+            // Only the thread that committed a store can wait for it, so that thread waits, and then the barrier tells the others.
             if (thread == 0) store_wait_read<epilogue_stages - 1>();
             named_barrier(1 + group, 128);
         }
@@ -385,7 +386,7 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
             store_commit();
         }
     }
-    // The next tile starts at buffer 0 again; where C is loaded, the thread that loads waits.
+    // The next tile begins with buffer 0. If C is loaded, the loading thread waits instead.
     if (!adds_c && block_n / span_c % epilogue_stages != 0 && thread == 0) store_wait_read<0>();
 }
 
@@ -457,7 +458,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             at.next(ring.stages);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
+        const Tile tile = schedule.tile(work);  // its divisions are hidden behind the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         const Schedule* general;
@@ -520,7 +521,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
+        // Done by a warp that is idle until the kernel's turn. It comes before the warpgroup gives up all but 40 registers, because with 40
+        // it would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)
@@ -552,7 +554,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 }
 
 #if AUTOTUNE_REDUCE_KERNEL
-// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a consumer warpgroup.
+// Adds the parts that split-K wrote to the workspace, in order, in f32. A block of 128 threads adds two quads for every thread of a
+// consumer warpgroup.
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k) {

@@ -38,20 +38,20 @@ Workspace workspace_of(const Problem& problem, const ResolvedConfig& s, const Gr
     return w;
 }
 
-// The map of a stored operand, through its packed copy where its rows are not aligned.
+// The tensor map of a stored operand, or of its packed copy if its rows are not aligned.
 TensorMapArg map_of(const TypedMatrix& o, int index, std::size_t packed, std::array<int64_t, 2> box) {
     return o.alignment_bytes < 16 ? gemm::packed_tile_map(o, packed, box) : gemm::tile_map(o, index, box);
 }
 
-// What one TMA load brings of a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.
+// The box of one TMA load, for a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.
 // MN-major: a span along M or N by a share of block_k.
 std::array<int64_t, 2> box_of(const ResolvedConfig& s, bool k_major, int64_t extent, int64_t shares) {
     return k_major ? std::array<int64_t, 2>{s.widest_span(), extent / shares}
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
-// What blocks fetch into L2 before their turn, at most: what they have time for behind a short kernel. A kernel before that is
-// itself reading weights loses the bandwidth, and L2 does not keep more until the turn comes.
+// The most that blocks fetch into L2 before their turn: what a short previous kernel leaves time for. More would take bandwidth
+// from a previous kernel that reads weights, and L2 would not keep it until the turn.
 constexpr int64_t kEarlyBytes = 8 << 20;
 
 int64_t early_steps(const ResolvedConfig& s, const Grid& grid) {
@@ -73,7 +73,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid
         return map_of(o[1], 1, w.packed_b, box_of(s, g.trans_b, extent, shares));
     };
     const TensorMapArg map_x = swap ? map_b(s.block_m, s.cluster_n) : map_a(s.block_m, s.cluster_n);
-    TensorMapArg map_c = map_x;  // not read without tma_store
+    TensorMapArg map_c = map_x;  // unused without tma_store
     if (s.tma_store != 0 && swap) map_c = map_of(o[2], 2, 0, {64, s.span_c()});
     if (s.tma_store != 0 && !swap) map_c = map_of(o[2], 2, 0, {s.span_c(), 64 * s.bands()});
     const int64_t blocks = grid.clusters * s.cluster_blocks();
@@ -110,7 +110,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid
     return step;
 }
 
-// The second kernel: 128 threads for two quads of a consumer warpgroup's sums.
+// The second kernel: 128 threads for every two quads of a consumer warpgroup's sums.
 LaunchStep reduce_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& w) {
     const Gemm g(problem);
     const TypedMatrix c = matrix_view(problem.tensors[gemm::kC]);

@@ -6,8 +6,8 @@
 
 namespace autotune::wgmma {
 
-// The steps of a launch: packing of operands whose rows are not aligned, the product, and the second kernel where there is one. A
-// family appends the arguments that its entries take after these.
+// The steps of a launch: packing operands whose rows are not aligned, the product, and the second kernel if there is one. A
+// family appends its own arguments to these.
 LaunchPlan plan(const Problem& problem, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma

@@ -7,8 +7,8 @@
 
 namespace autotune::wgmma {
 
-// The launch parameters that are predicted fastest for a problem (Family::relauncher): ring, parts of K, order of tiles, and what
-// is fetched early. Legal where the compile parameters are.
+// The launch parameters with the least predicted time for a problem (Family::relauncher): ring, parts of K, order of tiles, and
+// what is fetched early. They are legal if the compile parameters are.
 Relaunched relaunched(const Config& from, const gemm::Gemm& g, const Device& device);
 
 }  // namespace autotune::wgmma

@@ -13,7 +13,7 @@ bool has_few_rows(const Gemm& g) {
     return std::min(g.m, g.n) <= 128;
 }
 
-// Whole chunks of 16 bytes leave: past the end of a row that is not a multiple of them.
+// TMA stores whole chunks of 16 bytes, so it would write past the end of a row that is not a multiple of them.
 bool tma_can_store(const Gemm& g) {
     return g.align_c == gemm::kChunkBytes && g.n * g.out_bytes() % gemm::kChunkBytes == 0;
 }
@@ -28,12 +28,12 @@ namespace {
 
 using gemm::rules_on;
 
-// Few rows fill wgmma's M side only where the operands are exchanged.
+// With few rows, wgmma's M side is filled only if the operands are exchanged.
 bool has_too_few_rows(const Gemm& g) {
     return g.m <= 32 && g.m < g.n;
 }
 
-// Exchanged tiles of f32 and fp8 from fp8 are not stored by TMA, so that few rows of them never are, however large C is.
+// For few rows, fp8 products whose C is f32 or fp8: TMA never stores their exchanged tiles, whatever the size of C.
 bool is_never_stored_by_tma(const Gemm& g, const ResolvedConfig& s) {
     return s.in_bytes == 1 && s.out_bytes != 2 && s.swap_ab == 1 && has_too_few_rows(g);
 }
@@ -134,7 +134,8 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                   })});
 }
 
-// Whether the ring is the deepest with which two blocks fit on an SM: those of the next kernel then fetch while this one's work.
+// Whether the ring is the deepest with which two blocks fit on an SM: the next kernel's blocks then fetch operands while this
+// one's compute.
 bool leaves_room_for_the_next_kernel(const ResolvedConfig& s, const Device& device) {
     const int64_t deeper = s.stages == 10 ? 12 : s.stages + 1;
     return fits_twice(s, s.stages, device) && !fits_twice(s, deeper, device);
@@ -208,7 +209,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
-// The blocks of a grid that all run at once, one on an SM and with one tile or part; 0 for other grids.
+// Blocks of a grid that all run at once, each on an SM of its own with one tile or part; 0 for other grids.
 int64_t blocks_at_once(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid at(g, s, device);
     const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();

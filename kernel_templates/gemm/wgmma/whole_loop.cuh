@@ -18,7 +18,7 @@ static_assert(!overlap_epilogue || !reads_c || (leaves_late && reads_pairs_of_c)
 using First = Descriptors;
 using Packed = u32[bands][packed_registers];
 
-// Round `round` of a tile's spans: to their buffers, and on their way to memory.
+// Writes round `round` of a tile's spans to their buffers and begins to store them.
 __device__ __forceinline__ void store_round(const Output& out, const Tile& tile, int row0, u32 staging, int group, const Packed& packed, int round) {
     if (round == 0)
         wait_for_buffers<true>(group);
@@ -43,11 +43,11 @@ __device__ __forceinline__ void store_round(const Output& out, const Tile& tile,
 
 namespace {
 
-// K steps under which C is read. Read under one, the loads fill the SM's queue, and the barriers of the next steps wait behind them: 243 us in place
-// of 233 (8192x8192x1024, H200). A prefetch into L2 before them gains nothing.
+// K steps during which C is read. If all of it is read during one step, the loads fill the SM's queue and the next steps' barriers wait
+// behind them: 243 us instead of 233 us (8192x8192x1024, H200). A prefetch into L2 before the loads gains nothing.
 constexpr int most_steps_of_c = 8, steps_of_c = reads_c ? most_steps_of_c : 0;
 
-// read(down, along) of a thread's pairs in the `share`-th part, rows and columns after its first.
+// read(down, along) for a thread's pairs in part `share`; rows and columns count from its first.
 template <class Read>
 __device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
     constexpr int pairs = bands * packed_registers, each = (pairs + most_steps_of_c - 1) / most_steps_of_c;
@@ -58,7 +58,7 @@ __device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
     }
 }
 
-// A part of what C holds, in the registers that the tile's elements take: those of the tile before have left. Zeros outside of C.
+// Reads a part of C into the registers that the previous tile's elements have left. Outside of C it reads zeros.
 __device__ __forceinline__ void read_c(Packed& packed, const Output& out, const Extents& s, const Tile& tile, int row0, int share) {
     const int row = row_of_quad(tile, row0, 0), col = col_of_quad(tile, 0);
     if (tile.m0 + block_m <= s.m && tile.n0 + block_n <= s.n) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Output& out, co
     }
 }
 
-// REQUIRES of the launch: K not divided, and at least `rounds` + `steps_of_c` stages where the epilogue overlaps.
+// REQUIRES a launch without divided K and, if the epilogue overlaps, at least `rounds` + `steps_of_c` stages.
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
     const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                     store_round(out, before, row0, staging, group, packed, step);
                 }
             });
-            before = tiles.tile(work);  // its divisions run under the last multiplications
+            before = tiles.tile(work);  // its divisions are hidden behind the last multiplications
             math.finish(last);
             round_sums(packed, out, acc, adds_c);
             is_first = false;

@@ -23,7 +23,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Operands& first, int s
 
 namespace {
 
-// Round `round` of a tile's spans: to their buffers, and on their way to memory.
+// Writes round `round` of a tile's spans to their buffers and begins to store them.
 __device__ __forceinline__ void store_round(const Output& out, const Tile& tile, int row0, u32 staging, int group, const Packed& packed, int round) {
     if (round == 0)
         wait_for_buffers<true>(group);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void store_round(const Output& out, const Tile& tile,
     store_commit();
 }
 
-// The sums as elements of C. A template for C's type, because not all types are packed so.
+// The sums as elements of C. It is a template because not every type of C can be packed this way.
 template <class To = Out>
 __device__ __forceinline__ void round_sums(Packed& packed, const Factors& factors, Epilogue& epilogue, const Sums& acc) {
 #pragma unroll
@@ -68,7 +68,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Factors& factor
     }
 }
 
-// REQUIRES of the launch: K not divided, and at least `rounds` stages where the epilogue overlaps.
+// REQUIRES a launch without divided K and, if the epilogue overlaps, at least `rounds` stages.
 template <class To = Out>
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, const Scales& scales, Epilogue epilogue,
                                                     const Areas& areas, int group, int rank) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
     Sums acc;
     Work work;
     Factors factors(out.alpha);
-    // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
+    // A load at the end of a tile would queue in L2 behind the ring's next stages: 4000 clocks.
     const auto read_early = [&] {
         if constexpr (scale_mode == 2) factors.read(scales, s, tiles.tile(work), row0);
         if constexpr (has_epilogue) epilogue.read<bands>(s, tiles.tile(work), row0);
@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                 if (round == 0) read_early();
                 if (!is_first) store_round(out, before, row0, areas.staging, group, packed, round);
             });
-            before = tiles.tile(work);  // its divisions run under the last multiplications
+            before = tiles.tile(work);  // its divisions are hidden behind the last multiplications
             finish(last);
             round_sums<To>(packed, factors, epilogue, acc);
             is_first = false;

@@ -31,11 +31,11 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that may be on their way
+constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that are being stored at once
 constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
-constexpr int product_sets = ${product_sets};    // registers for products on their way to sums in f32
-constexpr int stagger = ${stagger};              // 1: the second consumer warpgroup multiplies under the first one's additions from a tile's start
-constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is never divided; a cooperative tile leaves under the next one's multiplications
+constexpr int product_sets = ${product_sets};    // sets of registers for products that are not added to the f32 sums yet
+constexpr int stagger = ${stagger};              // 1: from a tile's start, the second consumer warpgroup multiplies while the first adds
+constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is whole; a cooperative tile is stored during the next multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 #define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
 // ---- end of parameters ----
@@ -69,8 +69,8 @@ using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
 constexpr int most_stages = 12;       // the most stages of a ring
-constexpr bool converts_pairs = true;  // as the shipped winners were measured
-// The scales of a tile's columns, of each consumer warpgroup.
+constexpr bool converts_pairs = true;  // true, as the shipped winners were measured
+// Bytes for the scales of a tile's columns, for each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
 }  // namespace
@@ -92,11 +92,11 @@ namespace {
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 static_assert(!stagger || (promotes && product_sets == 1 && consumer_warpgroups == 2 && !pingpong), "two groups that promote one tile's products take turns");
 constexpr int stagger_barrier = 1 + consumer_warpgroups;  // barriers with lower numbers belong to the groups
-// Then a block's order of work has no branch, and the compiler sees that all of a warp has the same.
+// With whole tiles a block's order of work has no branch, so the compiler knows that all threads of a warp agree.
 constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
 static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
 
-// Whether an alpha of 1 costs no multiplications: else there is one for each sum at a tile's end, while the tensor cores are idle.
+// Whether an alpha of 1 costs no multiplications. Otherwise each sum is multiplied at a tile's end, while the tensor cores are idle.
 constexpr bool skips_alpha = scale_mode == 3 && product_sets == 1 && !reduce_kernel;
 
 // Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
@@ -106,12 +106,12 @@ struct Operands {
         : x(matrix_descriptor(tile_x + row * tma_swizzle, 16, 8 * tma_swizzle, tma_swizzle)),
           y(matrix_descriptor(tile_y, 16, 8 * tma_swizzle, tma_swizzle)) {}
     __device__ __forceinline__ Operands(u64 of_x, u64 of_y) : x(of_x), y(of_y) {}
-    // The same as results of shuffles, which the compiler keeps: else it makes them again in each step.
+    // The same, as results of shuffles: the compiler keeps those instead of computing the descriptors again in each step.
     __device__ __forceinline__ Operands held() const;
-    // Those of another stage, where these are those of the ring's first.
+    // The descriptors of another stage, if these are those of the ring's first.
     __device__ __forceinline__ Operands of_stage(int stage) const;
 };
-// The descriptor `bytes` further on in shared memory: an addition of 32 bits, whose constants cost nothing beside the first.
+// The descriptor for an address `bytes` further on in shared memory: one addition of 32 bits.
 __device__ __forceinline__ u64 advanced(u64 descriptor, u32 bytes) {
     return (descriptor & 0xFFFFFFFF00000000ull) | (static_cast<u32>(descriptor) + (bytes >> 4));
 }
@@ -119,7 +119,7 @@ __device__ __forceinline__ Operands Operands::of_stage(int stage) const {
     return {advanced(x, stage * stage_bytes), advanced(y, stage * stage_bytes)};
 }
 
-// The multiplications of 32 bytes of K each, of one band, into `sums`.
+// Multiplies 32 bytes of K of one band and adds to `sums`.
 __device__ __forceinline__ void multiply_band(float* sums, const Operands& from, int band, int kk, bool fresh) {
     const int slab = kk * 32 / tma_swizzle, in_slab = kk * 32 % tma_swizzle;
     const u64 desc_x = advanced(from.x, slab * (block_m * tma_swizzle) + band * 64 * tma_swizzle + in_slab);
@@ -138,7 +138,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Operands& from, bool f
     wgmma_commit();
 }
 
-// The multiplications of one stage's 128 k of one band, whose products are to be promoted.
+// Multiplies one stage's 128 k of one band; the products are promoted later.
 __device__ __forceinline__ void multiply_promoted(float* products, const Operands& from, int band) {
     wgmma_fence();
 #pragma unroll
@@ -146,7 +146,8 @@ __device__ __forceinline__ void multiply_promoted(float* products, const Operand
     wgmma_commit();
 }
 
-// What is the same in all threads of a warp, from a shuffle, so that the compiler knows that it is: descriptors then need uniform registers alone.
+// A value that is the same in all threads of a warp, from a shuffle. So the compiler knows that it is, and descriptors need uniform
+// registers only.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 __device__ __forceinline__ Operands Operands::held() const {
@@ -154,7 +155,7 @@ __device__ __forceinline__ Operands Operands::held() const {
             (y & 0xFFFFFFFF00000000ull) | static_cast<u32>(uniform(static_cast<int>(y)))};
 }
 
-// Whether the phase of that parity has completed. May wait as long as the hardware sees fit.
+// Whether the phase with that parity has completed. The hardware may wait before it answers.
 __device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
     u32 over;
     asm volatile("{\n .reg .pred over;\n mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n selp.u32 %0, 1, 0, over;\n}"
@@ -177,7 +178,7 @@ __device__ __forceinline__ void store_box_with(const TensorMap* map, u32 source,
                  : "memory");
 }
 
-// Eight columns j of a band in f32, a row of a buffer 128 or 64 bytes, its chunks of 16 swizzled as TMA reads them.
+// Writes eight columns j of a band in f32 to a buffer. Its rows have 128 or 64 bytes, with chunks of 16 bytes swizzled as TMA reads them.
 __device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, const Pair& upper, const Pair& lower) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     constexpr int row_shift = span_c == 32 ? 0 : 1, chunk_mask = span_c / 4 - 1;
@@ -192,8 +193,8 @@ __device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, cons
     }
 }
 
-// Sixteen columns of a band in fp8, j and the group after, a row of a buffer 128, 32 or 16 bytes: lanes exchange pairs, so that each has four
-// neighbouring columns of one of both groups.
+// Writes sixteen columns of a band in fp8, those of j and of the next group, to a buffer whose rows have 128, 32 or 16 bytes. Lanes
+// exchange pairs, so that each has four neighbouring columns of one of the two groups.
 template <class To>
 __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, const Pair (&sums)[4]) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, odd = lane % 2;
@@ -209,24 +210,25 @@ __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, co
     }
 }
 
-// Spans of C that are staged between two barriers: all where there is a buffer for each, else as many as leave another round's on their way.
+// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for those of another round
+// that are being stored.
 constexpr int spans_of_c = block_n / span_c;
 constexpr int spans_in_round = spans_of_c <= epilogue_stages ? spans_of_c : (epilogue_stages + 1) / 2;
 constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
-// A promoted tile waits for its buffers under its last multiplications: at its start TMA still reads what the tile before has just sent.
+// A promoted tile waits for its buffers during its last multiplications: at its start TMA still reads what the previous tile has just sent.
 constexpr bool waits_late = tma_store && promotes && product_sets == 1;
 
-// The buffers of a round are free after this, of a tile's first or of another: only the thread that committed a store can wait for it, so it waits
-// and then the barrier frees the others. A tile's first round has the first buffers, whichever the last round before it had.
+// After this the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and then the
+// barrier tells the others. A tile's first round always uses the first buffers.
 template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_of_c % (spans_in_round * rounds_on_their_way) == 0;
     constexpr int on_their_way = is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1;
-    if (waits_late || threadIdx.x % 128 == 0) store_wait_read<on_their_way>();  // threads that sent nothing do not wait: no branch is needed
+    if (waits_late || threadIdx.x % 128 == 0) store_wait_read<on_their_way>();  // no wait for threads that sent nothing
     named_barrier(1 + group, 128);
 }
 
-// A thread's place in what a consumer warpgroup stages of a band: four matrices of 8x8 at once, with swap_ab turned round.
+// A thread's place in what a consumer warpgroup stages of a band: four matrices of 8x8 at once, transposed with swap_ab.
 struct MatrixPlace {
     int lane, warp, row_in_band;
     __device__ __forceinline__ MatrixPlace() {
@@ -235,8 +237,8 @@ struct MatrixPlace {
         warp = thread / 32;
         row_in_band = warp * 16 + lane % 8 + (lane / 8 & 1) * 8;
     }
-    // Sixteen columns of a band in 16 bits, column group j of a span and the next, to the span's buffer. That has a row of span_c columns for each of
-    // the group's rows, or with swap_ab for each column a row of 64 rows, band after band.
+    // Writes sixteen columns of a band in 16 bits, column group j of a span and the next, to the span's buffer. The buffer has a row of
+    // span_c columns for each of the group's rows; with swap_ab it has a row of 64 rows for each column, band after band.
     __device__ __forceinline__ void stage(u32 buffer, int band, int j, const u32 (&r)[4]) const {
         constexpr int row_shift = span_c == 64 ? 0 : span_c == 32 ? 1 : 2;  // which bits of the row the swizzle uses
         constexpr int chunk_mask = span_c / 8 - 1;
@@ -252,12 +254,12 @@ struct MatrixPlace {
     }
 };
 
-// The i-th pair of a band's sums, as C takes it; `columns`: the factors of its two columns.
+// Pair i of a band's sums as elements of C. `columns`: the factors of its two columns.
 __device__ __forceinline__ Pair finished_pair(const Factors& factors, Epilogue& epilogue, const Pair& columns, const Sums& acc, int band, int i) {
     return epilogue.applied(band, i % 2, i / 2, factors.applied(band, i % 2, columns, pair_of(acc[band], i)));
 }
 
-// A span of C to its buffer.
+// Writes a span of C to its buffer.
 template <class To = Out>
 __device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& factors, Epilogue& epilogue, const Sums& acc) {
     const MatrixPlace place;
@@ -285,7 +287,7 @@ __device__ __forceinline__ void stage_span(u32 buffer, int part, const Factors& 
     }
 }
 
-// By one thread: a staged span on its way to memory.
+// Called by one thread: begins to store a staged span to memory.
 __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, int row0, u32 buffer, int part) {
     const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
     if constexpr (swap_ab) {
@@ -297,8 +299,8 @@ __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, i
     }
 }
 
-// Accumulators -> staging buffers -> TMA stores, which run under the next tile's multiplications. REQUIRES wait_for_buffers<true>() since the
-// tile before: it costs nothing under this one's multiplications.
+// Stores the accumulators through the staging buffers by TMA during the next tile's multiplications. REQUIRES wait_for_buffers<true>()
+// since the previous tile, best during this one's multiplications, where it costs nothing.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Factors& factors, Epilogue& epilogue, const Sums& acc) {
     const auto is_own = [rank](int part) { return cluster_k == 1 || owner_of(0, part * span_c / 8) == rank; };
@@ -321,9 +323,9 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the loads ----
 
-// The general schedule's order where tiles follow each other along one direction and K is whole or divided in clusters: then what is next, and
-// where, is a few instructions. Those that run once cost what fetching them costs, 30 clocks a line of eight, and the general schedule's 250 stood
-// before a block's first load.
+// The general schedule's order where tiles follow each other along one direction, and K is whole or divided in clusters. A few instructions
+// then find the next tile. Instructions that run once cost their fetching, 30 clocks for a line of eight, and the general schedule spent
+// 250 clocks before a block's first load.
 class PlainOrder {
   public:
     __device__ __forceinline__ static bool suits(const Extents& s) {
@@ -351,7 +353,7 @@ class PlainOrder {
     int rank_, next_;
 };
 
-// By one thread: the operands of all stages.
+// Called by one thread: loads the operands of all stages.
 template <class Order>
 __device__ __forceinline__ void load_stages(const Ring& ring, Order order, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int in_row = rank % cluster_m, row = rank / cluster_m;
@@ -378,7 +380,7 @@ __device__ __forceinline__ void load_stages(const Ring& ring, Order order, const
         barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
 }
 
-// Fills the stages' parts of scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
+// Fills the stages' scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
 template <class Source, class Order>
 __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const Extents& s, const Scales& scales, u32 area) {
     Position at;
@@ -395,8 +397,8 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const
     }
 }
 
-// prepare(), by a thread each of the producer's first two warps, and of as many stages as a ring may have: so it is a few instructions in a row. In a
-// loop one thread takes 60 clocks a barrier, 1,200 for ten stages, before the first load.
+// prepare(), run by one thread each of the producer's first two warps. It makes barriers for the deepest possible ring in a few straight
+// instructions: a loop takes 60 clocks a barrier, 1,200 for ten stages, before the first load.
 __device__ __forceinline__ void make_barriers(u32 first, int arrivals) {
 #pragma unroll
     for (int stage = 0; stage < most_stages; ++stage) barrier_init(first + stage * 8, arrivals);
@@ -424,7 +426,7 @@ struct Areas {
     u32 received, exchange;  // sums that the cluster's peers send, and the barrier that counts them
 };
 
-// Where a consumer warpgroup finds its block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
+// A consumer warpgroup's block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
 struct BlockPlace {
     u32 area;
     int in_block, row0;
@@ -433,7 +435,7 @@ struct BlockPlace {
     }
 };
 
-enum class StageOfTile { first, middle, last };  // the only one is the last
+enum class StageOfTile { first, middle, last };  // a single stage is the last one
 
 // One consumer warpgroup's walk through the ring for one run of K steps.
 struct Walk {
@@ -450,8 +452,8 @@ struct Walk {
     __device__ __forceinline__ void let_go(int stage) const { release(ring, stage, lane, notifies); }
     __device__ __forceinline__ void wait_until_full() const { barrier_wait(ring.full + uniform(at.stage) * 8, at.parity); }
 
-    // Sums stay in the tensor cores' registers. Returns with the last stage's multiplications under way; their stage is returned. What
-    // `prepare` does runs under the first stage's.
+    // Keeps sums in the tensor cores' registers. Returns the last stage, whose multiplications are still running. `prepare` runs during the
+    // first stage's multiplications.
     template <typename Prepare>
     __device__ __forceinline__ int accumulate(Sums& acc, int row0, int steps, Prepare prepare) {
         int previous = 0;
@@ -478,13 +480,13 @@ struct Walk {
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), block.row0), 0);
         block.read(factors, stage, 0, step);
     }
-    // Adds the products of the stage before, under which another's may still be multiplied.
+    // Adds the products of the previous stage; another stage's may still be multiplied meanwhile.
     __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales<1>& factors, int stage) {
         let_go(stage);
         factors.add(acc[0], products, 0);
     }
 
-    // The same with two sets of products: the additions of one stage run under the multiplications of the next.
+    // The same with two sets of products: one stage's are added during the next one's multiplications.
     __device__ __forceinline__ void promote_in_turns(Sums& acc, const BlockPlace& block, const Work& work) {
 #pragma unroll
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
@@ -555,7 +557,7 @@ struct Walk {
         return next_is_full;
     }
 
-    // The sums of all stages of a tile. Another consumer warpgroup's multiplications run under the additions. What `prepare` does runs under the last
+    // The sums of all stages of a tile. The other consumer warpgroup multiplies during the additions. `prepare` runs during the last
     // multiplications.
     template <typename Prepare>
     __device__ __forceinline__ void promote(Sums& acc, const BlockPlace& block, const Work& work, int group, Prepare prepare) {
@@ -567,7 +569,8 @@ struct Walk {
             prepare();
             return;
         }
-        // Groups that begin together share the tensor cores, end together, and leave them idle while both add; the order of a tile's start lasts.
+        // Groups that begin together share the tensor cores, end together, and leave them idle while both add. An offset at a tile's start
+        // remains until its end.
         if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
         const Operands first = Operands(ring.x(0), ring.y(0), block.row0).held();
         step = work.first;
@@ -605,7 +608,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
         }
         int last = 0;
         Factors factors(skips_alpha ? 1.0f : out.alpha);
-        // A load at the end of a tile stands behind the ring's next stages in the queue to L2: 4000 clocks.
+        // A load at the end of a tile would queue in L2 behind the ring's next stages: 4000 clocks.
         const auto read_early = [&] {
             if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
             if constexpr (has_epilogue && !reduce_kernel) epilogue.read<bands>(s, schedule.tile(work), row0);
@@ -633,7 +636,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        // Its divisions run under the last multiplications.
+        // Its divisions are hidden behind the last multiplications.
         const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
         if constexpr (!promotes) {
             wgmma_wait<0>();
@@ -711,7 +714,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = warp / 4;
     if (warpgroup == 0) {
-        // By a warp that has nothing else to do, until the turn comes; before the warpgroup keeps but 40 registers, beside which it spills.
+        // Done by a warp that is idle until the kernel's turn. It comes before the warpgroup gives up all but 40 registers, because with 40
+        // it would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)
@@ -762,7 +766,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
 }
 
 #if AUTOTUNE_REDUCE_KERNEL
-// Adds what split-K left in the workspace, part by part, in f32: a block of 128 threads adds two quads of every thread of a consumer warpgroup.
+// Adds the parts that split-K wrote to the workspace, in order, in f32. A block of 128 threads adds two quads for every thread of a
+// consumer warpgroup.
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_reduce)(Out* c, float alpha, float beta, int m, int n, long long ldc, int batch, long long stride_c,
                             const Register* partial, int tiles_m, int tiles_n, int group, int raster, int split_k, const float* scale_a,

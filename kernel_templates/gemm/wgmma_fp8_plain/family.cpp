@@ -46,14 +46,14 @@ struct ResolvedConfig {
     int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
     int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
     int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
-    // Sums, and with promotion the products of one band.
+    // Registers for sums and, with promotion, for the products of one band.
     int64_t sums(const Gemm& g) const { return bands() * block_n / 2 + (g.promotes ? block_n / 2 : 0); }
     // Alignment slack, stages, the columns' scales and biases of each warpgroup, barriers.
     int64_t smem_bytes(const Gemm& g) const {
         const int64_t of_columns = (g.scaling == Scaling::row ? 1 : 0) + (g.has_bias ? 1 : 0);
         return 1024 + stages * (block_m + block_n) * block_k + of_columns * consumer_warpgroups * block_n * 4 + stages * 8;
     }
-    // Blocks on an SM at once: about 60 registers beside the sums.
+    // Blocks that an SM holds at once, with about 60 registers beside the sums.
     int64_t resident(const Gemm& g, const Device& device) const {
         return gemm::blocks_per_sm(device.limits, smem_bytes(g), threads(), std::min<int64_t>(255, sums(g) + 60));
     }
@@ -92,7 +92,8 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// What multiplications, loads and stores take of one SM, none hidden under another: cp.async costs more instructions than TMA.
+// Time of multiplications, loads and stores on one SM, added up because none hides another. cp.async costs more instructions than
+// TMA.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -102,7 +103,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto at_once = static_cast<double>(s.resident(g, device) * device.identity.sm_count);
     const double rounds = std::ceil(static_cast<double>(s.tiles(g)) / at_once) * static_cast<double>(s.resident(g, device));
     const double bytes = static_cast<double>(((g.m + g.n) * g.k * g.in_bytes() + g.m * g.n * g.out_bytes()) * g.batch);
-    const double start = s.device_maps != 0 ? 8.0 : 3.5;  // two launches more: a guess, not measured
+    const double start = s.device_maps != 0 ? 8.0 : 3.5;  // a guess for two more launches, not measured
     return start + std::max(rounds * (steps * step + end) / device.clock_mhz, bytes / (device.memory_gb_per_s * 0.8 * 1e3));
 }
 
@@ -141,7 +142,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
         step.arguments = {gemm::tile_map(o[0], gemm::kA, {s.block_k, s.block_m}),
                           gemm::tile_map(o[1], gemm::kB, {s.block_k, s.block_n})};
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace, of which there is none, comes last
+        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and there is none
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

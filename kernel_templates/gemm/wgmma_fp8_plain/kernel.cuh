@@ -48,7 +48,7 @@ constexpr int bands = block_m / (64 * consumer_warpgroups);
 constexpr int accumulators = block_n / 2;
 constexpr u32 bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * block_k;
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
-constexpr int ahead = stages - 2;  // stages on their way beside the one that is multiplied and the one that may still be
+constexpr int ahead = stages - 2;  // stages that are loaded ahead, beside the two that may be being multiplied
 
 constexpr bool converts_pairs = true;
 using Register = float;
@@ -66,7 +66,7 @@ __device__ __forceinline__ constexpr int owner_of(int, int) { return 0; }
 
 namespace {
 
-// An operand as its lines lie along K.
+// An operand as lines along K.
 struct Lines {
     const TensorMap* map;
     const u8* data;
@@ -74,12 +74,13 @@ struct Lines {
     int count, k;
 };
 
-// Sixteen bytes, of which those beyond `valid` are zero.
+// Copies sixteen bytes; those beyond `valid` become zero.
 __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
 
-// Lines `first` and on of a tile, from k on, in the order of TMA's swizzle: chunks of 16 bytes change places with the line.
+// Copies the lines of a tile from `first` on, from k on, in the order of TMA's swizzle: chunks of 16 bytes are permuted by the line's
+// number.
 template <int extent>
 __device__ __forceinline__ void copy_lines(u32 to, const Lines& from, int first, int k, int batch) {
     constexpr int chunks = block_k / 16, line_shift = block_k == 128 ? 0 : 1;
@@ -93,7 +94,7 @@ __device__ __forceinline__ void copy_lines(u32 to, const Lines& from, int first,
     }
 }
 
-// A block's stages: a step that is loaded belongs to one tile, and all of them are multiplied before the next tile's begin.
+// A block's stages. A loaded step belongs to one tile, and all of a tile's steps are multiplied before the next tile's.
 struct Stages {
     u32 tiles, full;
     __device__ __forceinline__ u32 a(int stage) const { return tiles + stage * stage_bytes; }
@@ -110,11 +111,11 @@ struct Stages {
             load_box(b(stage), b_lines.map, barrier, step * block_k, tile.n0, tile.batch, policy_normal);
         }
     }
-    // Ends the loads of a step, which may be none.
+    // Ends the loads of a step, even if there are none.
     __device__ __forceinline__ void commit() const {
         if constexpr (loads == 0) asm volatile("cp.async.commit_group;" ::: "memory");
     }
-    // Until the oldest step of `ahead` is there for all threads, and all of them have left the step before the one before.
+    // Waits until the oldest of the `ahead` steps has arrived for all threads, and all have finished with the step before the previous one.
     __device__ __forceinline__ void wait(int stage, u32 parity) const {
         if constexpr (loads == 0) {
             asm volatile("cp.async.wait_group %0;" ::"n"(ahead - 1) : "memory");
@@ -132,7 +133,7 @@ __device__ __forceinline__ void multiply_band(float* sums, u32 tile_a, u32 tile_
     WgmmaFp8<block_n, A, B>::run(sums, desc_a, desc_b, fresh ? 0 : 1);
 }
 
-// A step's multiplications. With promotion they end here; otherwise all but this step's have ended.
+// Multiplies a step. With promotion its multiplications end here; otherwise all but this step's have ended.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_a, u32 tile_b, int row0, bool fresh, const StepScales<bands>& scales) {
     if constexpr (promotes) {
 #pragma unroll
@@ -240,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         factors.publish(columns + warpgroup * column_bytes, 1 + warpgroup);
         epilogue.publish(biases + warpgroup * bias_bytes, 1 + warpgroup);
         store_direct(out, shape, tile, row0, 0, factors, epilogue, acc);
-        __syncthreads();  // all have left the last stages
+        __syncthreads();  // all threads have finished with the last stages
     }
     epilogue.raise_amax();
 }

@@ -12,9 +12,8 @@ namespace {
 // The constants below were fitted with those of gemm/wgmma, for the choice among kernels
 // (docs/results/untuned.md).
 
-// The bytes that one operand's tile costs on its way from L2, in bytes of a tile whose rows are whole lines of 128 bytes. Boxes
-// of narrow rows load more slowly than those of 128 bytes, and rows that do not begin on a line touch one more: `straddling` of
-// them count.
+// What one operand's tile costs on its way from L2, as bytes of a tile whose rows are whole lines of 128 bytes. Boxes of narrow
+// rows load more slowly, and rows that do not begin on a line touch one line more, which counts `straddling`.
 double tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
     const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     const double narrow = 1.0 + 0.438 * (64.0 / static_cast<double>(span) - 1.0);
@@ -30,8 +29,8 @@ double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
 }
 
-// Clocks of a K step of the `on_sm` blocks of an SM: what the tensor cores, shared memory, the path from L2, or a warpgroup's
-// barrier and issue take, whichever is most, or the time a stage of the ring takes to come back.
+// Clocks of a K step for the `on_sm` blocks of an SM: the largest of what the tensor cores, shared memory, L2, and a warpgroup's
+// barrier and issue take, and of the time until a stage of the ring is full again.
 double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, double busy_sms, double on_sm) {
     const double multiply = 1.27 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
@@ -42,14 +41,14 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, dou
     const double latency = grid.steps_each > s.stages ? 2608.0 / static_cast<double>(s.stages - 1) : 0.0;
     const double asks = gemm::concurrent_requests_per_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
                                                            static_cast<double>(grid.tiles_n / s.cluster_n));
-    // What a step of a ring of so few stages waits beside its work.
+    // How long a step waits in a ring of few stages.
     const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 696.0 : 121.0) : 0.0;
     const double same = 0.663 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
     return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.45 * same;
 }
 
-// Blocks that start one after the other run side by side, and what several of them ask for in the same clocks comes once. So the
-// order with fewer different tiles among such neighbours is faster: by 1 to 8 % in five of six pairs
+// Blocks that start one after the other run side by side, and L2 delivers once what several of them request in the same clocks.
+// So an order with fewer different tiles among neighbouring blocks is faster: by 1 to 8 % in five of six pairs
 // (docs/results/small_products.md). Blocks of clusters showed no such rule.
 constexpr double kNeighbours = 16.0;  // blocks
 double order_factor(const ResolvedConfig& s, const Grid& grid) {
@@ -63,9 +62,9 @@ double order_factor(const ResolvedConfig& s, const Grid& grid) {
     return 1.0 + 0.0326 * std::log2((s.raster == 0 ? along_m : along_n) / std::min(along_m, along_n));
 }
 
-// From the last multiplication to the last store. What beta multiplies comes while the last products are computed, and
-// `reads` is what is not hidden of it. A C that is not aligned goes in pieces of as many bytes as it is aligned to: 260 kernels
-// of 34 problems take 1.02 of what this says. Blocks that divide K pass each other all but their own share of the tile.
+// From the last multiplication to the last store. The C that beta multiplies is read while the last products are computed;
+// `reads` is the part of it that is not hidden. An unaligned C is stored in pieces as wide as its alignment: 260 kernels of 34
+// problems take 1.02 of this prediction. Blocks that divide K exchange all but their own shares of the tile.
 double end_clocks(const Gemm& g, const ResolvedConfig& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
     const double reads = g.reads_c ? 151.0 * units : 0.0;
@@ -76,8 +75,8 @@ double end_clocks(const Gemm& g, const ResolvedConfig& s) {
     return 31.8 + 203.0 * units + reads + alone + meeting + 759.0 * static_cast<double>(s.k_warpgroups - 1);
 }
 
-// What the power limit allows large products: multiplications, and what they read from shared memory and L2, cost energy, as they
-// do gemm/wgmma.
+// The time that the power limit allows large products: multiplications cost energy, and so do their reads from shared memory and
+// L2, as in gemm/wgmma.
 double power_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double mac = static_cast<double>(g.m * g.n) * static_cast<double>(g.k * g.batch);
     const double shared = 4.0 * static_cast<double>(64 + s.block_n) / static_cast<double>(s.block_n);
@@ -94,13 +93,13 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid grid(g, s, device);
     const auto sms = static_cast<double>(gemm::usable_sms(device, s.cluster_blocks()));
     const auto blocks = static_cast<double>(grid.blocks);
-    // Blocks that share an SM share its tensor cores, shared memory and path from L2; the next ones begin as they end.
+    // Blocks on one SM share its tensor cores, shared memory and path from L2; the next ones begin when these end.
     const double on_sm = std::clamp(std::ceil(blocks / sms), 1.0, static_cast<double>(grid.an_sm));
     const double waves = std::ceil(blocks / (sms * on_sm));
     const double step = step_clocks(g, s, grid, std::min(blocks, sms), on_sm) * order_factor(s, grid);
     const double steps = static_cast<double>(grid.steps_each) * step;
     const double start = 2310.0 + (s.cluster_blocks() > 1 ? 376.0 + 21.0 * static_cast<double>(s.cluster_blocks())
-                                                          : 0.0);  // to the first full stage
+                                                          : 0.0);  // until the first stage is full
     const double clocks = waves * (steps + end_clocks(g, s)) + start + (waves - 1.0) * 1236.0;
     const double inside = clocks / (device.clock_mhz * 1.06);
     // A byte of C takes longer than one of A or B.
@@ -111,8 +110,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double read_again = 0.518 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
     const double memory = 0.798 + (bytes / 1.16 + read_again / 0.988) / (device.memory_gb_per_s * 1e3);
     const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // hide each other in part
-    // What programmatic launch costs where kernels run on one stream; where they run on several it saves 0.25 to 0.45 us
-    // (docs/measuring.md).
+    // What programmatic launch costs on a single stream. On several streams it saves 0.25 to 0.45 us (docs/measuring.md).
     const double early = s.pdl != 0 ? 0.25 : 0.0;
     const double alone = 0.21 + early + std::cbrt(both * both);
     const double power = power_us(g, s, device);

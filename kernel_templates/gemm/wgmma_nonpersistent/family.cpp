@@ -41,11 +41,13 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
     to.push_back({"accumulators and addresses exceed the registers of a thread",
                   {"block_m", "block_n", "consumer_warpgroups", "k_warpgroups"},
                   rule([=](const ResolvedConfig& s) {
-                      // An SM gives registers to warps by fours: 13 warps get what 16 would, and 192x208 in three groups does not
-                      // compile (C7602). What does takes 26 beside its sums, and more where it finds room.
+                      // An SM gives registers to warps in groups of four: 13 warps get as many as 16 would, and 192x208 in three
+                      // groups does not compile (C7602). Tiles that compile take 26 registers beside their sums, and more if
+                      // there are any.
                       const int64_t given = gemm::registers_allowed(device.limits, gemm::round_up(s.threads(), 128), 1);
                       const int64_t room = std::min(gemm::registers_allowed(device.limits, s.threads(), 1) - 48, given - 26);
-                      // 144 in each of two sets of warpgroups are serialised (C7511): 128x144 takes ten times as long.
+                      // With 144 accumulators in each of two sets of warpgroups multiplications are serialised (C7511): 128x144
+                      // takes ten times as long.
                       return s.accumulators() <= (s.k_warpgroups > 1 ? std::min<int64_t>(room, 128) : room);
                   })});
     to.push_back({"at most 32 rows without swap_ab do not fill wgmma's M side", {"swap_ab"}, rule([=](const ResolvedConfig& s) {
@@ -145,7 +147,7 @@ struct Tile {
     const char* name;
     int64_t block_m, block_n, block_k, consumer_warpgroups, k_warpgroups;
 };
-// Tiles worth knowing, small to large.
+// The useful tiles, small to large.
 constexpr std::array<Tile, 13> kTiles = {{{"64x16x128", 64, 16, 128, 1, 1},
                                           {"64x32x128", 64, 32, 128, 1, 1},
                                           {"64x32x128_k2", 64, 32, 128, 1, 2},
@@ -169,13 +171,13 @@ ResolvedConfig with_tile(const Tile& t, const Gemm& g) {
     return s;
 }
 
-// With the deepest ring beside which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, where none does.
+// Sets the deepest ring with which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, if there is none.
 ResolvedConfig with_ring(ResolvedConfig s, int64_t blocks, const Gemm& g, const Device& device) {
     s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
     return s;
 }
 
-// Another tile, or other clusters.
+// Offers configs with another tile, or other clusters.
 void for_neighbours(const ResolvedConfig& of, const Gemm& g, const Device& device,
                     const gemm::Descent<ResolvedConfig>::Offer& offer) {
     const auto offer_rings = [&](const ResolvedConfig& s) {
@@ -216,7 +218,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         [&](const ResolvedConfig& s) { return wgmma_nonpersistent::predict(g, s, device); },
         [](const ResolvedConfig& s) { return config_from(s); },
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Of each way to see the operands, with K divided and whole: a walk from the one seldom comes to the other.
+    // Starts from both ways to see the operands, with K divided and whole: a walk seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : kTiles) {
@@ -251,8 +253,8 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
 
 // ---- the launch ----
 
-// What one TMA load brings of a stored operand's tile that `shares` blocks load together. K-major: a span along K by a share of
-// the tile's rows. MN-major: a span along M or N by a share of block_k.
+// The box of one TMA load of a stored operand, for a tile that `shares` blocks load together. K-major: a span along K by a share
+// of the tile's rows. MN-major: a span along M or N by a share of block_k.
 TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const ResolvedConfig& s, int64_t extent, int64_t shares) {
     const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     return gemm::tile_map(o, index, {span, (k_major ? extent : s.block_k) / shares});

@@ -52,11 +52,11 @@ struct ResolvedConfig {
     std::int64_t stage_bytes() const { return (block_m + block_n) * block_k * 2; }
     // Elements of one swizzle span, the widest that divides a tile's extent.
     static std::int64_t span(std::int64_t extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
-    // What the other parts of K send to the parts of a block.
+    // Bytes that the other parts of K send to the parts of a block.
     std::int64_t received_bytes() const {
         return (parts() - 1) * k_warpgroups * units_each() * 128 * consumer_warpgroups * 8 * sum_bytes;
     }
-    // What warps pass their share of C through on its way to memory, up to 64 columns at a time.
+    // Bytes through which warps pass their share of C to memory, up to 64 columns at a time.
     std::int64_t staging_bytes() const {
         const std::int64_t share = units_each();
         const std::int64_t at_once = share % 4 == 0 && block_n % 64 == 0 ? 4 : share % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
@@ -68,9 +68,9 @@ struct ResolvedConfig {
     }
 };
 
-// How a config's tiles lie on a device.
+// The arrangement of a config's tiles on a device.
 struct Grid {
-    std::int64_t tiles_m, tiles_n;  // as the multiplication sees M and N, whole clusters
+    std::int64_t tiles_m, tiles_n;  // tiles along the multiplication's M and N, rounded up to whole clusters
     std::int64_t blocks;
     std::int64_t steps;       // K steps of the tile
     std::int64_t steps_each;  // steps of a block, at most
@@ -79,8 +79,8 @@ struct Grid {
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
-// The deepest ring of the domain beside which `blocks` blocks fit on an SM, and no deeper than the K steps of one fill; nullopt
-// if not even the shallowest fits.
+// The deepest ring of the domain with which `blocks` blocks fit on an SM, not deeper than the number of K steps; nullopt if none
+// fits.
 std::optional<std::int64_t> deepest_ring(const ResolvedConfig& s, std::int64_t steps, std::int64_t blocks, const Device& device);
 
 // Predicted time in a stream, in microseconds.

@@ -44,7 +44,7 @@ constexpr int y_k_major = swap_ab ? 1 - trans_a : trans_b;
 constexpr int bands = block_m / (64 * consumer_warpgroups);         // m64 multiplications per consumer warpgroup
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // sums in a register
 constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
-constexpr int band_units = (block_n + 15) / 16;             // columns of 16 of a band, of the last perhaps half
+constexpr int band_units = (block_n + 15) / 16;             // units of 16 columns in a band; the last may be half a unit
 constexpr int group_threads = 128 * consumer_warpgroups;            // those that share a stage
 constexpr int math_threads = group_threads * k_warpgroups;
 constexpr int parts = cluster_k * k_warpgroups;                 // parts of K
@@ -57,11 +57,11 @@ static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16
 static_assert(block_m % (64 * consumer_warpgroups) == 0 && block_n % 8 == 0 && block_n <= 256 && block_k % 64 == 0);
 static_assert(block_n % 16 == 0 || (y_k_major && is_same<Acc, f32> && k_warpgroups * cluster_k == 1));
 static_assert(cluster_m * cluster_n * cluster_k <= 8, "a cluster has at most 8 blocks");
-// A set of warpgroups releases a stage after its next one is full. With a ring of a multiple of k_warpgroups stages it alone reads a stage,
-// fill after fill: otherwise it could run ahead of the others and take an old fill's parity for its own.
+// A set of warpgroups releases a stage after its next one is full. If the number of stages is a multiple of k_warpgroups, each stage
+// belongs to one set. Otherwise a set could run ahead of the others and mistake an old fill's parity for its own.
 static_assert(stages > k_warpgroups && stages % k_warpgroups == 0);
 
-// Operand tiles, in slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
+// Operand tiles are slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
 __device__ constexpr int span_of(int extent) { return extent % 64 == 0 ? 64 : extent % 32 == 0 ? 32 : 16; }
 constexpr int span_x = 64;
 constexpr int span_y = y_k_major ? 64 : span_of(block_n);
@@ -80,8 +80,8 @@ using Register = RegisterOf<Acc>::Type;
 constexpr int unit_registers = 8 / sums_each;
 using Sums = Register[bands][band_units * unit_registers];
 
-// A tile's sums are handed out and stored by columns of 16: eight sums a thread. Those of column pair 2 * (lane % 4) of the first
-// eight columns, row lane / 4 and the row eight below, then those of the second eight columns.
+// A tile's sums are divided and stored by units of 16 columns, eight sums a thread: columns 2 * (lane % 4) and the next of the first eight
+// columns, in row lane / 4 and the row eight below; then the same of the second eight columns.
 constexpr int columns = bands * band_units;
 constexpr int columns_each = (columns + parts - 1) / parts;  // columns of each part; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
@@ -91,7 +91,7 @@ constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_warpgroups * col
 constexpr int units_at_once = columns_each % 4 == 0 && block_n % 64 == 0 ? 4 : columns_each % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
 constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row lie in different banks
 constexpr u32 staging_bytes = math_threads / 32 * units_at_once * staged_unit_bytes;
-// What the other blocks send to block `k` of those that divide a tile's K.
+// Bytes that the other blocks send to block `k` of those that divide a tile's K.
 __device__ __forceinline__ u32 remote_bytes(int k) {
     const int own = equal_shares ? columns_each : min(columns_each, max(0, columns - k * columns_each));
     return (parts - k_warpgroups) * k_warpgroups * own * unit_bytes;
@@ -119,7 +119,7 @@ struct Areas {
 
 // ---- loads ----
 
-// A block's place in its cluster, in which those that divide a tile's K lie side by side.
+// A block's place in its cluster. Blocks that divide a tile's K are neighbours.
 struct Place {
     int m, n, k;
 };
@@ -132,7 +132,7 @@ constexpr unsigned along_m = ((1u << cluster_m * cluster_k) - 1) / ((1u << clust
 // The block of the cluster at place (m, n, k).
 __device__ __forceinline__ int rank_of(int m, int n, int k) { return (n * cluster_m + m) * cluster_k + k; }
 
-// One operand's part of a stage, of which each of `shares` blocks brings one to all of `mask`.
+// Loads one operand's part of a stage. Each of `shares` blocks loads one part for all blocks of `mask`.
 template <bool k_major, int extent, int span, int shares>
 __device__ __forceinline__ void load_operand(u32 destination, const TensorMap* map, u32 barrier, int mn, int k, int batch, int share,
                                              unsigned mask) {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void produce(const Areas& at, const TensorMap* x, con
     }
 }
 
-// Tells those that load for this block that a stage was read.
+// Tells the blocks that load for this one that it has read a stage.
 __device__ __forceinline__ void release(u32 empty, const Place& place) {
     const int lane = threadIdx.x % 32;
     if constexpr (shares_tiles) {
@@ -185,15 +185,15 @@ __device__ __forceinline__ void release(u32 empty, const Place& place) {
 
 // ---- multiplications ----
 
-// The same value in all threads of a warp, from a shuffle: so the compiler knows that it is and computes with it once a warp.
+// A value that is the same in all threads of a warp, from a shuffle: so the compiler knows that it is, and computes with it once a warp.
 __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
-// The matrix descriptors of a warpgroup's operands in stage 0. All others differ in the low word alone, by a sixteenth of their distance
-// in bytes: one addition. Made anew, each takes ten instructions, longer than a multiplication of 64 x 32 runs.
+// The matrix descriptors of a warpgroup's operands in stage 0. The others differ only in the low word, by a sixteenth of their distance in
+// bytes: one addition. Computed from addresses, each takes ten instructions, longer than a multiplication of 64 x 32.
 struct Descriptors {
     u32 x, y;
 };
-// The upper word: eight rows, and how they are swizzled.
+// The upper word of a descriptor: eight rows, and their swizzle.
 __device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
 constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
 
@@ -221,7 +221,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_commit();
 }
 
-// Nothing was multiplied where K has fewer steps than parts.
+// For parts without a step, where K has fewer steps than parts.
 __device__ __forceinline__ void clear(Sums& acc) {
 #pragma unroll
     for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
@@ -238,12 +238,12 @@ __device__ __forceinline__ void store_shared(u32 address, const u32* r) {
 
 constexpr int quad_registers = 4 / sums_each;  // registers that one instruction sends
 
-// Where quad `half` of owned unit `unit` from part `slot` lies for a thread.
+// Where a thread finds quad `half` of owned unit `unit` from part `slot`.
 __device__ __forceinline__ u32 received_at(u32 received, int group, int slot, int unit, int half, int thread) {
     return received + ((((group * (parts - 1) + slot) * columns_each + unit) * 2 + half) * group_threads + thread) * (quad_registers * 4);
 }
 
-// Sends every other part its share of this part's sums. Those of this block read them after a barrier of its math threads.
+// Sends every other part its share of this part's sums. The parts of this block read them after a barrier of its math threads.
 __device__ __forceinline__ void send_shares(const Areas& at, const Place& place, int k_group, int thread, const Sums& acc) {
     const int part = place.k * k_warpgroups + k_group;
 #pragma unroll
@@ -263,8 +263,8 @@ __device__ __forceinline__ void send_shares(const Areas& at, const Place& place,
     }
 }
 
-// Unit `i` of those that this part owns. Selected, not indexed: registers have no addresses, and a copy of what follows for each part
-// would have to be fetched from memory at every launch.
+// Unit `i` of those that this part owns. It is selected, not indexed, because registers have no addresses, and a copy of the code for each
+// part would have to be fetched from memory at every launch.
 __device__ __forceinline__ void select_unit(const Sums& acc, int part, int i, Register* own) {
 #pragma unroll
     for (int owner = 0; owner < parts; ++owner) {
@@ -284,7 +284,7 @@ __device__ __forceinline__ void widen(const Register* unit, float* sum) {
     }
 }
 
-// The eight sums of a unit that this part owns, of all parts in their order.
+// The eight sums of an owned unit, added over all parts in their order.
 __device__ __forceinline__ void add_shares(const Areas& at, int part, int k_group, int thread, int unit, const Register* own, float* sum) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
@@ -328,7 +328,7 @@ __device__ __forceinline__ Pair unpack2(u32 pair) {
     return {to_f32(Element{static_cast<u16>(pair)}), to_f32(Element{static_cast<u16>(pair >> 16)})};
 }
 
-// Reads, or writes, the first `valid` of eight neighbours, which lie at a multiple of 16 bytes; all with one access where they are whole.
+// Reads, or writes, the first `valid` of eight neighbouring elements at a multiple of 16 bytes; with one access if all are valid.
 __device__ __forceinline__ void read_chunk(const Out* from, int valid, u32* r) {
     if (valid == 8) {
         const uint4 all = *reinterpret_cast<const uint4*>(from);
@@ -380,7 +380,7 @@ struct Pieces {
     static constexpr int rows_at_once = in_row < 32 ? 32 / in_row : 1;
     static constexpr int turns_of_row = in_row < 32 ? 1 : in_row / 32;
     static constexpr int count = 8 * units_at_once / elements;  // pieces for each lane
-    // Of piece `i`, in the group.
+    // Row of piece `i` in the group.
     __device__ __forceinline__ static int row(int i) {
         return i / turns_of_row * rows_at_once + static_cast<int>(threadIdx.x % 32) / in_row;
     }
@@ -393,7 +393,7 @@ struct Pieces {
     }
 };
 
-// Piece `i` of those that a lane holds in consecutive registers.
+// Writes piece `i` of those that a lane holds in consecutive registers.
 __device__ __forceinline__ void put_piece(u32* r, int i, u16 bits) {
     r[i / 2] = i % 2 == 0 ? bits : r[i / 2] | static_cast<u32>(bits) << 16;
 }
@@ -416,7 +416,7 @@ __device__ __forceinline__ void write_staged(u32 to, uint2 bits) {
 
 using PieceOfC = Pack<Out, Pieces::elements>;
 
-// The first `valid` elements of a piece; C's end may cut one whose rows are longer than C.
+// The first `valid` elements of a piece. The end of C may cut a piece, where its rows are longer than C.
 __device__ __forceinline__ PieceOfC read_piece(const Out* from, int valid) {
     PieceOfC piece;
     if (valid >= Pieces::elements) {
@@ -438,7 +438,7 @@ __device__ __forceinline__ void write_piece(Out* to, int valid, const PieceOfC& 
     }
 }
 
-// How many elements of C begin where piece `i` does, of the group whose first row and column in C those are.
+// How many elements of piece `i` are in C, given the group's first row and column in C.
 __device__ __forceinline__ int valid_in_piece(const Extents& s, int c_row, int c_col, int i) {
     return c_row + Pieces::row(i) < (swap_ab ? s.n : s.m) ? (swap_ab ? s.m : s.n) - c_col - Pieces::column(i) : 0;
 }
@@ -467,7 +467,7 @@ __device__ __forceinline__ void store_pieces(const Output& out, const Extents& s
     }
 }
 
-// Stores `units_at_once` staged units, neighbours along the columns of the multiplication, whose first row and column those are.
+// Stores `units_at_once` staged units, which are neighbours along the multiplication's columns. `row` and `col` are their first.
 __device__ __forceinline__ void store_staged(const Output& out, const Extents& s, int row, int col, u32 staging) {
     constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // chunks in a row of C
     constexpr int rows = 32 / chunks;                        // rows that the warp stores at once
@@ -498,7 +498,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Extents& s
     }
 }
 
-// Where a lane's row of the unit's four matrices lies, as stmatrix and ldmatrix take it.
+// Address of a lane's row of the unit's four matrices, for stmatrix and ldmatrix.
 __device__ __forceinline__ u32 staged_row(u32 unit) {
     const int lane = threadIdx.x % 32;
     return staged_at(unit, lane % 8 + (swap_ab ? lane / 16 : lane / 8 % 2) * 8, swap_ab ? lane / 8 % 2 : lane / 16);
@@ -523,12 +523,12 @@ __device__ __forceinline__ void add_unit(u32 unit, const Output& out, const floa
         store_matrices(at, r[0], r[1], r[2], r[3]);
 }
 
-// What C holds where this warp stores, in the order of store_staged(): of as many units as registers hold beside the sums, the first of
-// them on their way while products are computed.
+// The values of C where this warp stores, in the order of store_staged(). As many units as find registers beside the sums are loaded while
+// products are computed.
 constexpr int registers_allowed = math_threads < 128 * 2 ? 248 : 65536 / (math_threads + 128) / 8 * 8;
 constexpr int groups_each = columns_each / units_at_once;
 constexpr int groups_that_fit = (registers_allowed - bands * accumulators - 48) / (4 * units_at_once);
-constexpr bool holds_c = groups_that_fit > 0;  // otherwise each group is read when its turn comes
+constexpr bool holds_c = groups_that_fit > 0;  // otherwise each group is read just before it is needed
 constexpr int held_groups = !holds_c ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
 using Held = u32[held_groups][units_at_once][4];
 
@@ -565,7 +565,7 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
     prefetch_map(y);
 #pragma unroll
     for (int i = 0; i < stages; ++i) barrier_init(at.full + i * 8, 1);
-    if (run.count > stages) {  // otherwise no stage is filled twice
+    if (run.count > stages) {  // without it no stage is filled twice
 #pragma unroll
         for (int i = 0; i < stages; ++i) barrier_init(at.empty + i * 8, 4 * consumer_warpgroups * notified_blocks);
     }
@@ -576,11 +576,11 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// The two halves of a cluster's barrier, so that what is done between them hides it.
+// The two halves of a cluster's barrier. Work between them hides its latency.
 __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Group `group` of the units that this part owns, of what C holds.
+// Reads from C group `group` of the units that this part owns.
 __device__ __forceinline__ void read_group(const Output& out, const Extents& s, const Tile& tile, int part, int group,
                                            u32 (&held)[units_at_once][4]) {
     const int unit = part * columns_each + group * units_at_once;
@@ -588,7 +588,7 @@ __device__ __forceinline__ void read_group(const Output& out, const Extents& s, 
     read_units(out, s, row0 + unit / band_units * 64, tile.n0 + unit % band_units * 16, held);
 }
 
-// All that the tile reads of C into L2, each block of the cluster a share.
+// Fetches all of C that the tile reads into L2, each block of the cluster a share.
 __device__ __forceinline__ void prefetch_tile_of_c(const Output& out, const Extents& s, const Tile& tile, const Place& place) {
     const int row = swap_ab ? tile.n0 : tile.m0, col = swap_ab ? tile.m0 : tile.n0;
     constexpr int rows = swap_ab ? block_n : block_m, cols = swap_ab ? block_m : block_n;
@@ -646,7 +646,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
     }
 }
 
-// The steps of this set of warpgroups, every k_warpgroups-th of the block's.
+// Multiplies the steps of this set of warpgroups: every k_warpgroups-th of the block's.
 __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, const Place& place, Sums& acc) {
     const int warpgroup = warp_uniform(threadIdx.x / 128);
     const int k_group = warpgroup / consumer_warpgroups;
@@ -658,7 +658,7 @@ __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, co
     for (int step = k_group; step < run.count; step += k_warpgroups) {
         barrier_wait(at.full + stage * 8, parity);
         multiply(acc, first, stage, step == k_group);
-        if (previous >= 0 && step - k_warpgroups + stages < run.count) {  // its stage is needed again
+        if (previous >= 0 && step - k_warpgroups + stages < run.count) {  // if its stage is needed again
             wgmma_wait<1>();
             release(at.empty + previous * 8, place);
         }
@@ -697,7 +697,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     Extents shape{swap_ab ? n : m, swap_ab ? m : n, k};
     const Place place = place_of(in_cluster ? static_cast<int>(cluster_rank()) : 0);
     const Tile tile = tile_of(place);
-    if constexpr (block_n % 16 != 0) shape.n = min(shape.n, tile.n0 + block_n);  // half of the last unit is the next tile's
+    if constexpr (block_n % 16 != 0) shape.n = min(shape.n, tile.n0 + block_n);  // half of the last unit belongs to the next tile
     const int steps = (k + block_k - 1) / block_k;
     Run run{0, steps};
     if constexpr (cluster_k > 1) {
@@ -709,7 +709,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         __syncwarp();
         asm volatile("bar.arrive 0, %0;" ::"n"(threads) : "memory");
         if constexpr (in_cluster) arrive_in_cluster();
-        if constexpr (shares_tiles) wait_for_cluster();  // multicasts end at the peers' barriers
+        if constexpr (shares_tiles) wait_for_cluster();  // multicasts arrive at the peers' barriers, which must be ready
         if (threadIdx.x == math_threads) {
             dependent_launch::wait_for_earlier_grids();
             dependent_launch::let_next_grid_start();
@@ -732,7 +732,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     }
     multiply_all(at, run, place, acc);
     wgmma_wait<0>();
-    if constexpr (in_cluster) wait_for_cluster();  // shares end at the peers' barriers
+    if constexpr (in_cluster) wait_for_cluster();  // shares arrive at the peers' barriers, which must be ready
     const Output out{c + tile.batch * stride_c, ldc, alpha, beta};
     store_tile(at, out, shape, tile, place, acc, held);
 }

@@ -9,8 +9,8 @@ using std::int64_t;
 
 namespace {
 
-// Clocks of one SM for one K step: what the tensor cores or shared memory take, whichever is more, and what each step costs
-// beside it. The shape is that of gemm/wgmma's model, at half its multiplications a clock.
+// Clocks of one SM for one K step: the larger of what the tensor cores and shared memory take, and a constant for each step. The
+// form is that of gemm/wgmma's model, at half its multiplications a clock.
 double step_clocks(const ResolvedConfig& s, const Grid& grid) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
     const auto edges = static_cast<double>(s.block_m + s.block_n);
@@ -26,7 +26,7 @@ double step_clocks(const ResolvedConfig& s, const Grid& grid) {
     return std::max(std::max({multiply, shared, l2}) + wait, 2300.0 / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Beside the main kernel: copies of operands in the workspace.
+// Time of copying operands to the workspace, before the main kernel.
 double arrange_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 0.6e3;
     const auto copied = [&](int64_t rows, int align, bool transposes) {

@@ -25,7 +25,7 @@ using wgmma_tf32::transposes_y;
 
 // ---- the space ----
 
-// TMA stores whole chunks of 16 bytes: past the end of a row that is not a multiple of them.
+// TMA stores whole chunks of 16 bytes, so it would write past the end of a row that is not a multiple of them.
 bool tma_can_store(const Gemm& g) {
     return g.align_c == gemm::kChunkBytes && g.n * 4 % gemm::kChunkBytes == 0;
 }
@@ -46,7 +46,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"sums and X exceed the registers that setmaxnreg can give",
                   {"block_m", "consumer_warpgroups", "pingpong", "block_n"},
                   rule([](const ResolvedConfig& s) {
-                      // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0), 192 sums alone do not.
+                      // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0); 192 sums alone spill none.
                       return s.accumulators() + s.held() <= (s.consumer_warpgroups == 1 ? 200 : s.x_in_registers ? 176 : 192);
                   })});
     to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const ResolvedConfig& s) {
@@ -200,7 +200,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Oper
     step.programmatic_dependent = s.pdl != 0;
     step.arguments = {map_x,
                       y.map({kBlockK, s.block_n / s.cluster_m}),
-                      s.tma_store != 0 ? c.map({32, s.buffer_rows()}) : map_x,  // not read without tma_store
+                      s.tma_store != 0 ? c.map({32, s.buffer_rows()}) : map_x,  // unused without tma_store
                       TensorArg{gemm::kC},
                       ScalarArg{gemm::kAlpha},
                       ScalarArg{gemm::kBeta},

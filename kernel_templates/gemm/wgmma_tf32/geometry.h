@@ -38,13 +38,13 @@ inline constexpr std::int64_t kRowBytes = 128;  // row of a tile in shared memor
 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32_PARAMETERS)
-    bool x_in_registers;  // the problem's, not the config's
+    bool x_in_registers;  // given by the problem, not by the config
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t groups_per_tile() const { return pingpong != 0 ? 1 : consumer_warpgroups; }
     std::int64_t bands() const { return block_m / (64 * groups_per_tile()); }
-    // Registers a thread: of sums, and of X.
+    // Registers of a thread: for sums, and for X.
     std::int64_t accumulators() const { return bands() * block_n / 2; }
     std::int64_t held() const { return x_in_registers ? bands() * kBlockK / 2 : 0; }
     std::int64_t cluster_blocks() const { return cluster_m * cluster_n; }
@@ -57,11 +57,11 @@ struct ResolvedConfig {
     }
 };
 
-// Whether neither operand lies along K, so that Y is transposed first; whether swap_ab is what the layout asks for.
+// Whether neither operand is stored along K, so that Y is transposed first; and whether the layout allows that value of swap_ab.
 bool transposes_y(const Gemm& g);
 bool may_swap(const Gemm& g, bool swap_ab);
 
-// How a config's tiles lie on a device.
+// The arrangement of a config's tiles on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // tiles of all batches

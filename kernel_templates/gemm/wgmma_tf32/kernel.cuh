@@ -81,7 +81,7 @@ __device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x) %
 __device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadIdx.x) / 32 % 4; }
 __device__ __forceinline__ int row_chunk(int r) { return r / 2 + r % 2 * 4; }
 
-// The first of a warp's rows in its group's, in a band; and how many follow each other.
+// The first of a warp's rows within its group and band; and how many consecutive rows it has.
 constexpr int warp_rows = x_in_registers ? 32 : 16;
 __device__ __forceinline__ int row_of(int band, int upper) {
     return x_in_registers ? 4 * row_chunk(lane_r()) + 2 * band + upper : 8 * upper + lane_r();
@@ -90,7 +90,7 @@ __device__ __forceinline__ int first_row(int band) { return x_in_registers ? war
 
 constexpr int x_steps = block_k / 8 / x_sets;  // multiplications of k8 whose X one set holds
 
-// X of a consumer warpgroup, of a stage or of its half, from slabs of 32 rows, which TMA stored k by k with chunks XORed by k.
+// A consumer warpgroup's X for a stage or half of it, from slabs of 32 rows. TMA stored them k by k, with chunks XORed by k.
 struct RegisterX {
     u32 at[x_steps][2][4];  // by multiplication and band
 
@@ -113,7 +113,7 @@ struct RegisterX {
     }
 };
 
-// The multiplications of one stage, or of what one set of registers holds of it, issued and committed as one group.
+// Multiplies one stage, or the part of it that one set of registers holds; issued and committed as one group.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, const RegisterX& x, u32 tile_y, bool fresh) {
     wgmma_fence();
 #pragma unroll
@@ -140,10 +140,10 @@ struct Output {
     i64 ldc, stride_c;
 };
 
-// Column 8 j + 2 t + odd of the accumulators, in C's terms a row with swap_ab.
+// The column of C for accumulator 8 j + 2 t + odd; a row of C with swap_ab.
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
-// Element by element, or where C's rows allow runs of two along the columns, or four along the rows that a lane has.
+// Stores single elements or, if C's rows allow it, runs of two along the columns, or of four along the rows that a lane has.
 __device__ __forceinline__ void store_direct(const Output& out, const Extents& s, const Tile& tile, int row0, const Sums& acc) {
     f32* const c = out.c + tile.batch * out.stride_c;
 #pragma unroll
@@ -188,7 +188,7 @@ __device__ __forceinline__ void write_buffer(u32 address, float a, float b, floa
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 
-// Accumulators -> a warp's own buffers -> TMA stores of 32 columns, which run under what comes next.
+// Stores the accumulators through a warp's own buffers by TMA, 32 columns at a time, while the next work runs.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, u32 staging, const Sums& acc) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     constexpr int parts_of_rows = swap_ab || x_in_registers ? 1 : bands;  // bands that share a buffer's rows are one part
@@ -229,7 +229,7 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
             store_commit();
         }
     }
-    if (parts % epilogue_stages != 0 && lane == 0) store_wait_read<0>();  // the next tile starts at buffer 0 again
+    if (parts % epilogue_stages != 0 && lane == 0) store_wait_read<0>();  // the next tile begins with buffer 0
 }
 
 // ---- the consumer warpgroups ----
@@ -239,8 +239,8 @@ struct Turns {
     bool notifies;
 };
 
-// A tile's multiplications with two sets of registers, one for each half of a stage. Returns with the last stage's second half under way,
-// and which stage that is.
+// Multiplies a tile with two sets of registers, one for each half of a stage. Returns the last stage, whose second half is still being
+// multiplied.
 __device__ __forceinline__ int multiply_in_turns(Sums& acc, const Ring& ring, Position& at, const Turns& turns) {
     RegisterX first, second;
     int previous = 0;
@@ -294,9 +294,9 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
 #pragma unroll 1
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(ring.full + at.stage * 8, at.parity);
-                const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs alike take 128 bytes a row
+                const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs both have 128 bytes a row
                 if constexpr (x_in_registers) {
-                    // The multiplications before must be over: their X is in the registers.
+                    // The previous multiplications must have ended, because their X is in the registers.
                     if (step > 0) {
                         wgmma_wait<0>();
                         release(ring, previous, lane, notifies);
@@ -313,7 +313,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             }
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
+        const Tile tile = tile_at(s, index, rank);  // its divisions are hidden behind the last multiplications
         wgmma_wait<0>();
         release(ring, previous, lane, notifies);
         if (tma_store && (!reads_c || out.beta == 0.0f))

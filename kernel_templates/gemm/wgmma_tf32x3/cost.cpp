@@ -8,8 +8,8 @@ namespace autotune::wgmma_tf32x3 {
 
 namespace {
 
-// Clocks of one SM for one K step: three products on the tensor cores, or what shared memory moves: Y for each multiplication,
-// what TMA writes, what is split, and X on its way to registers.
+// Clocks of one SM for one K step: three products on the tensor cores, or the traffic of shared memory: Y for each
+// multiplication, TMA's writes, the splitting, and loads of X into registers.
 double step_clocks(const ResolvedConfig& s) {
     const auto columns = static_cast<double>(s.block_n);
     const auto rows = static_cast<double>(kBlockM);
@@ -19,7 +19,7 @@ double step_clocks(const ResolvedConfig& s) {
     return std::max({multiply, lines, ring}) + 60.0 * static_cast<double>(s.parts_n);
 }
 
-// Copies of operands in the workspace, beside the main kernel.
+// Time of copying operands to the workspace, before the main kernel.
 double arrange_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 0.6e3;
     const auto copied = [&](std::int64_t rows, int align, bool transposes) {

@@ -82,7 +82,7 @@ struct Tile {
 };
 constexpr std::array<Tile, 7> kTiles = {{{128, 1}, {160, 1}, {192, 2}, {128, 2}, {96, 1}, {64, 1}, {32, 1}}};
 
-// With the deepest ring that fits, and the usual order.
+// Adds the deepest ring that fits, and the usual order.
 ResolvedConfig with_tile(const Tile& tile, int64_t cluster_m, int64_t swap_ab, const Gemm& g, const Device& device) {
     ResolvedConfig s = {
         .block_n = tile.block_n, .parts_n = tile.parts_n, .cluster_m = cluster_m, .swap_ab = swap_ab, .raster = 0};
@@ -95,7 +95,7 @@ ResolvedConfig with_tile(const Tile& tile, int64_t cluster_m, int64_t swap_ab, c
     return s;
 }
 
-// Those that the layout allows.
+// The named configs that the layout allows.
 std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
     std::vector<NamedConfig> all;
     for (const Tile& tile : kTiles) {

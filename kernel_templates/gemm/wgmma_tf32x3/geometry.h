@@ -36,14 +36,14 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32X3_PARAMETERS)
 
     std::int64_t part_columns() const { return block_n / parts_n; }
-    // Registers a thread: sums, products of one part, and both parts of X.
+    // Registers of a thread for sums, for the products of one part, and for both parts of X.
     std::int64_t held() const { return block_n / 2 + part_columns() / 2 + kBlockK; }
     std::int64_t cluster_blocks() const { return cluster_m * cluster_n; }
     // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles and Y's low parts, barriers.
     std::int64_t smem_bytes(std::int64_t count) const { return 1024 + count * ((kBlockM + 2 * block_n) * kRowBytes + 24); }
 };
 
-// How a config's tiles lie on a device.
+// The arrangement of a config's tiles on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // tiles of all batches

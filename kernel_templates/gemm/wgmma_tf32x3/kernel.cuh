@@ -18,7 +18,7 @@ constexpr int align_c = ${align_c};
 constexpr int reads_c = ${reads_c};  // 0: beta is known to be 0; reading C is compiled out
 constexpr int swap_ab = ${swap_ab};
 constexpr int block_n = ${block_n};
-constexpr int parts_n = ${parts_n};  // runs of columns, of which one at a time has registers for its products
+constexpr int parts_n = ${parts_n};  // runs of columns; registers suffice for the products of one run at a time
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 // clang-format on
@@ -52,7 +52,7 @@ static_assert(block_n % (32 * parts_n) == 0 && block_n <= 256);
 
 constexpr u32 bytes_x = block_m * block_k * 4;
 constexpr u32 bytes_y = block_n * block_k * 4;
-constexpr u32 stage_bytes = bytes_x + 2 * bytes_y;  // Y's low parts lie behind Y, each where its element lies there
+constexpr u32 stage_bytes = bytes_x + 2 * bytes_y;  // Y's low parts come after Y, in the same order
 constexpr int splitting_warps = 3;
 
 }  // namespace
@@ -68,12 +68,13 @@ __device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadI
 
 // ---- Y's parts ----
 
-// What tf32 cuts off an element, rounded to tf32. The element itself serves as its high part: the hardware cuts it.
+// The part of an element that tf32 cuts off, rounded to tf32. The element itself serves as its high part, because the hardware truncates
+// it.
 __device__ __forceinline__ u32 cut_off(float value) {
     return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xFFFFE000U)) + 0x1000U;
 }
 
-// Writes the low parts of each stage's Y, by warps 1 to 3 of the producer's warpgroup.
+// Called by warps 1 to 3 of the producer's warpgroup: writes the low parts of each stage's Y.
 __device__ __forceinline__ void split_y(const Ring& ring, const Extents& s, u32 split) {
     const int thread = static_cast<int>(threadIdx.x) - 32;
     const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
@@ -139,7 +140,7 @@ struct XParts {
 
 using Sums = float[parts_n][part_columns / 2];
 
-// The products of one stage, of one run of columns: small ones first.
+// Multiplies one stage for one run of columns, small products first.
 __device__ __forceinline__ void multiply(float* products, const XParts& x, u32 y) {
     const u32 small = y + bytes_y;
     wgmma_fence();
@@ -172,10 +173,10 @@ struct Stored {
     i64 ldc, stride_c, line_a, step_a, stride_a, line_b, step_b, stride_b;
 };
 
-// Column 8 j + 2 t + odd of the tile, and one of its rows; with swap_ab columns are rows of C.
+// Column 8 j + 2 t + odd of the tile, and the number of a row. With swap_ab columns are rows of C.
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
-// Runs of two where C's rows allow it: along the columns that a lane has, or with swap_ab along its rows, if they are neighbours.
+// Stores runs of two if C's rows allow it: along the columns that a lane has or, with swap_ab, along its rows if they are neighbours.
 __device__ __forceinline__ void store(const Stored& to, const Extents& s, const Tile& tile, int row0, const Sums& sums) {
     f32* const c = to.c + tile.batch * to.stride_c;
     constexpr int width = smaller(2, align_c / 4);
@@ -202,7 +203,7 @@ __device__ __forceinline__ void store(const Stored& to, const Extents& s, const 
     }
 }
 
-// All of a thread's elements, as CUDA cores sum them.
+// All of a thread's elements, summed on CUDA cores.
 __device__ __forceinline__ void store_exact_sums(const Stored& to, const Extents& s, const Tile& tile, int row0) {
 #pragma unroll 1
     for (int i = 0; i < block_n / 2; ++i) {
@@ -232,7 +233,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
         for (int step = 0; step < s.steps(); ++step) {
             barrier_wait(ring.full + at.stage * 8, at.parity);
             XParts x;
-            x.load(ring.x(at.stage) + row0 * 128);  // rows and slabs alike take 128 bytes a row
+            x.load(ring.x(at.stage) + row0 * 128);  // rows and slabs both have 128 bytes a row
             barrier_wait(split + at.stage * 8, at.parity);
 #pragma unroll
             for (int part = 0; part < parts_n; ++part) {

@@ -9,8 +9,7 @@ using std::int64_t;
 
 namespace {
 
-// Share of the dense tensor-core peak that wmma reaches: it runs as mma.sync, which Hopper and datacentre Blackwell do not
-// favour.
+// Share of the dense tensor-core peak that wmma reaches. It runs as mma.sync, which is slow on Hopper and datacentre Blackwell.
 double wmma_share(int cc) {
     if (cc == 90) return 0.277;
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.93;
@@ -20,7 +19,7 @@ double copy_penalty(int access_bytes) {
     return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 1.87 : access_bytes == 4 ? 5.24 : 8.0;
 }
 
-// Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
+// Cycles of one SM for a block's k16 step without any waiting: tensor cores, shared memory, L2.
 double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int cc = device.identity.cc();
     const double f16_bonus = g.acc_f16 && cc != 80 && cc != 90 ? 2.0 : 1.0;
@@ -28,7 +27,7 @@ double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device)
     const auto edges = static_cast<double>(s.block_m + s.block_n);
     const double mma = 2.0 * 16.0 * static_cast<double>(s.block_m * s.block_n) / rate;
     double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
-    if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;  // rows meet in the same banks
+    if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;  // rows are in the same banks
     const double copies = edges * 32.0 * copy_penalty(std::min(g.align_a, g.align_b));
     const double smem = (reads + copies) / 128.0;
     const double l2 = edges * 32.0 / 44.3;
@@ -43,7 +42,7 @@ double tile_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device,
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 256.0 / std::sqrt(resident);
     const double latency = 868.0 / resident;
-    // cp.async takes no less than four bytes: threads wait for each element of rows that are aligned less.
+    // cp.async copies at least four bytes. If rows are aligned less, threads load and wait for single elements.
     const auto elements = [&](int align, int64_t rows) { return s.cp_async != 0 && align < 4 ? rows * s.block_k : 0; };
     const double alone =
         36.6 *
@@ -63,8 +62,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double rounds = std::ceil(blocks / sms);
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), rounds);
     const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
-    // C leaves element by element where it is not aligned, and is read one after the other where beta multiplies it (120 trials
-    // of 80 problems, most of them drawn at random, in a stream on an H200; the deviation is 17 %).
+    // An unaligned C is stored element by element, and if beta multiplies it, read in the same way (120 trials of 80 problems,
+    // most of them random, in a stream on an H200; the deviation is 17 %).
     const double of_c = (g.reads_c ? 1.63 : 1.0) * (g.align_c < gemm::kChunkBytes ? 1.26 : 1.0);
     const double ends = 376.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 3.05;
     const double compute_us = (rounds * loop + ends * (resident > 1 ? 1.0 + 0.646 * (rounds - 1) : rounds)) / cycles_per_us;
@@ -74,7 +73,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const bool outgrows_l2 = operands > device.identity.l2_mib * 0.5e6;
     const double rereads = outgrows_l2 && s.swizzle_stride == 0 ? 2.0 : 1.0;
     const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.669 * 1e3);
-    // What the model thinks as good as the plain choice differs by chance; that it ranks behind leaves room for other tiles.
+    // Configs that the model finds as good as the plain choice differ by chance. Ranking them behind it leaves room for other
+    // tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;
     const double unaligned = std::min(g.align_a, g.align_b) < gemm::kChunkBytes ? 1.04 : 1.0;

@@ -107,7 +107,7 @@ class NamedList {
   public:
     void add(const std::string& name, const ResolvedConfig& shape) { named_.push_back({name, config_from(shape)}); }
 
-    // Rings of 2 to 5 padded stages, in static and dynamic shared memory, each in the order of the whole C and in panels.
+    // Rings of 2 to 5 padded stages in static and dynamic shared memory, each with tiles in the order of C and in panels.
     void add_stages(const std::string& name, const Classic& classic) {
         for (const int64_t stages : {2, 3, 4, 5}) {
             for (const int64_t dsmem : {0, 1}) {

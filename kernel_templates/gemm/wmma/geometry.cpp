@@ -15,7 +15,7 @@ int64_t tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     return rows * (cols + s.smem_pad) * kElementBytes;
 }
 
-// 16-byte chunks of both tiles that a thread holds between reading and writing them.
+// 16-byte chunks of both tiles that a thread keeps in registers between loading and storing them.
 int64_t chunks_held(const ResolvedConfig& s) {
     return ceil_div(s.block_m * s.block_k / 8, s.threads()) + ceil_div(s.block_n * s.block_k / 8, s.threads());
 }

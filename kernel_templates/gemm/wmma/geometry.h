@@ -45,7 +45,7 @@ struct ResolvedConfig {
     std::int64_t warp_n() const { return block_n / warps_n; }
 };
 
-// Shared memory, static or dynamic: the buffers of A and B, or the slabs through which C leaves, which take their place.
+// Shared memory, static or dynamic: the buffers of A and B or, in the same place, the slabs through which C is stored.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Gemm& g, const ResolvedConfig& s);

@@ -51,7 +51,7 @@ using CopyA = TileCopy<In, block_m, block_k, !trans_a, ld_a, threads, align_a>;
 using CopyB = TileCopy<In, block_n, block_k, trans_b, ld_b, threads, align_b>;
 constexpr int stage_bytes = CopyA::bytes + CopyB::bytes;
 
-// C leaves by rows of tiles, each warp through a slab of its own, which takes the place of the buffers.
+// C is stored by rows of tiles, each warp through its own slab in the place of the buffers.
 constexpr int slab_ld = warp_n + 16 / static_cast<int>(sizeof(Acc));
 constexpr int slab_bytes = wmma_m * slab_ld * static_cast<int>(sizeof(Acc));
 constexpr int slabs_bytes = warps_m * warps_n * slab_bytes;
@@ -61,7 +61,7 @@ constexpr int smem_bytes = stages * stage_bytes > slabs_bytes ? stages * stage_b
 
 struct WarpTile {
     wmma::Sums<Acc> sums[tiles_m][tiles_n];
-    u32 first_a, first_b;  // bytes from a stage's start to this warp's part of A and B
+    u32 first_a, first_b;  // offset in bytes of this warp's part of A and B in a stage
 
     __device__ __forceinline__ WarpTile() {
         const int row = threadIdx.x / 32 / warps_n * warp_m;
@@ -119,7 +119,7 @@ struct Copies {
     }
 };
 
-// A tile is copied, then multiplied; nothing overlaps.
+// A tile is copied, then multiplied, without overlap.
 __device__ __forceinline__ void run_one_buffer(WarpTile& tile, Copies& copies, u32 buffer, int count) {
 #pragma unroll 1
     for (; count > 0; --count) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void run_one_buffer(WarpTile& tile, Copies& copies, u
     }
 }
 
-// The next tile is on its way to registers while this one is multiplied.
+// The next tile is loaded into registers while this one is multiplied.
 __device__ __forceinline__ void run_two_buffers(WarpTile& tile, Copies& copies, u32 buffer, int count) {
     Copies::Held held;
     copies.read(held);
@@ -155,8 +155,8 @@ __device__ __forceinline__ void run_two_buffers(WarpTile& tile, Copies& copies, 
     }
 }
 
-// A ring of cp.async groups. The barrier says that tile t has arrived, and that no warp reads tile t - 1, whose place the next
-// copies take. Copies past the end of K write zeros that nobody reads.
+// A ring of cp.async groups. After the barrier tile t has arrived, and no warp reads tile t - 1, which the next copies overwrite. Copies
+// past the end of K write zeros that nobody reads.
 __device__ __forceinline__ void run_ring(WarpTile& tile, Copies& copies, u32 ring, int count) {
     u32 write = ring;
 #pragma unroll 1
@@ -194,7 +194,7 @@ constexpr int most_held = reads_c ? 8 : 2;
 constexpr int held_runs = lane_runs < most_held ? lane_runs : most_held;  // runs of C that a lane reads before it stores the first
 using Held = Pack<Out, width_c>[held_runs];
 
-// What C holds of a lane's runs from `at` on. `c` is the corner of a row of wmma tiles, with `rows` x `cols` of C from there on.
+// Reads from C a lane's runs from `at` on. `c` is the corner of a row of wmma tiles; `rows` x `cols` of C begin there.
 __device__ __forceinline__ void read_runs(Held& held, int at, const Out* c, i64 ldc, int rows, int cols) {
 #pragma unroll
     for (int r = 0; r < held_runs; ++r, at += 32) {
@@ -203,7 +203,7 @@ __device__ __forceinline__ void read_runs(Held& held, int at, const Out* c, i64 
     }
 }
 
-// `c` is the corner of this warp's tile, with `rows` x `cols` of C from there on.
+// `c` is the corner of this warp's tile; `rows` x `cols` of C begin there.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Acc* slab, Out* c, i64 ldc, f32 alpha, f32 beta, int rows, int cols) {
 #pragma unroll
     for (int i = 0; i < tiles_m; ++i) {
@@ -239,7 +239,7 @@ __device__ __forceinline__ char* shared_memory() {
     }
 }
 
-// The arguments up to `workspace` are those of every gemm family.
+// The arguments up to `workspace` are the same for every gemm family.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, void* workspace, int raster, int group) {
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     Copies copies = {{a + at.slice * stride_a, lda, at.row, m, k}, {b + at.slice * stride_b, ldb, at.col, n, k}};
     run(tile, copies, ptx::shared_address(shared), (k + block_k - 1) / block_k);
 
-    __syncthreads();  // the slabs lie where the buffers were
+    __syncthreads();  // the slabs overwrite the buffers
     Acc* const slab = reinterpret_cast<Acc*>(shared + warp * slab_bytes);
     store_tile(tile, slab, corner, ldc, alpha, beta, m - row, n - col);
 }

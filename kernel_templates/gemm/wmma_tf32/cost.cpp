@@ -5,7 +5,7 @@
 
 namespace autotune::wmma_tf32 {
 
-// Waves of blocks, each bound by the tensor cores or by what wmma.load reads of shared memory, plus what a tile waits for its
+// Each wave of blocks is limited by the tensor cores or by wmma.load's reads of shared memory; each tile also waits for its
 // copies.
 double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto sms = static_cast<double>(device.identity.sm_count);

@@ -65,7 +65,7 @@ struct Classic {
     }
 };
 
-// Rings of 2 to 5 padded stages, in static and dynamic shared memory, each in the order of the whole C and in panels.
+// Rings of 2 to 5 padded stages in static and dynamic shared memory, each with tiles in the order of C and in panels.
 void add_stages(std::vector<NamedConfig>& named, const std::string& name, ResolvedConfig shape) {
     for (const int64_t stages : {2, 3, 4, 5}) {
         for (const int64_t dsmem : {0, 1}) {

@@ -37,7 +37,7 @@ struct ResolvedConfig {
     std::int64_t warp_n() const { return block_n / warps_n; }
 };
 
-// The buffers of tiles, or the slabs through which C leaves, which take their place.
+// The buffers of tiles or, in the same place, the slabs through which C is stored.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const ResolvedConfig& s);

@@ -39,8 +39,8 @@ static_assert(block_k % 8 == 0 && smem_pad % 4 == 0, "whole wmma steps, rows of 
 
 // ---- global memory to shared memory ----
 
-// Copies tile after tile along K: `extent` lines by block_k, or block_k by `extent`, as they lie. What lies outside the operand is never
-// read and arrives as zeros.
+// Copies tile after tile along K: `extent` lines by block_k, or block_k by `extent`, in the operand's own order. What is outside the
+// operand is never read; zeros take its place.
 template <int extent, bool k_contiguous, int access>
 struct Copier {
     static constexpr int rows = k_contiguous ? extent : block_k;
@@ -80,7 +80,7 @@ using CopyA = Copier<block_m, !trans_a, align_a>;
 using CopyB = Copier<block_n, trans_b, align_b>;
 constexpr int stage_bytes = CopyA::bytes + CopyB::bytes;
 
-// C leaves by rows of tiles, each warp through a slab of its own, which takes the place of the buffers.
+// C is stored by rows of tiles, each warp through its own slab in the place of the buffers.
 constexpr int slab_ld = warp_n + 4;
 constexpr int slab_bytes = 16 * slab_ld * 4;
 constexpr int slabs_bytes = warps_m * warps_n * slab_bytes;
@@ -133,7 +133,7 @@ __device__ __forceinline__ void store(u32 address, const float (&sums)[8], int s
 
 struct WarpTile {
     float sums[tiles_m][tiles_n][8] = {};
-    u32 first_a, first_b;  // bytes from a stage's start to this warp's part of A and B
+    u32 first_a, first_b;  // offset in bytes of this warp's part of A and B in a stage
 
     __device__ __forceinline__ WarpTile() {
         const int row = static_cast<int>(threadIdx.x) / 32 / warps_n * warp_m;
@@ -167,8 +167,8 @@ struct WarpTile {
 
 // ---- the main loop ----
 
-// With one buffer nothing overlaps. In a ring of several the barrier says that tile t has arrived, and that no warp reads tile t - 1,
-// whose place the next copies take. Copies past the end of K write zeros that nobody reads.
+// With one buffer nothing overlaps. In a ring of several, after the barrier tile t has arrived, and no warp reads tile t - 1, which the
+// next copies overwrite. Copies past the end of K write zeros that nobody reads.
 __device__ __forceinline__ void run(WarpTile& tile, CopyA& copy_a, CopyB& copy_b, u32 buffers, int count) {
     u32 write = 0, read = 0;
     const auto start = [&] {
@@ -196,7 +196,7 @@ __device__ __forceinline__ void run(WarpTile& tile, CopyA& copy_a, CopyB& copy_b
 
 // ---- results ----
 
-// `c` is the corner of this warp's tile, with `rows` x `cols` of C from there on.
+// `c` is the corner of this warp's tile; `rows` x `cols` of C begin there.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, f32* slab, f32* c, i64 ldc, f32 alpha, f32 beta, int rows, int cols) {
     constexpr int width = align_c / 4;
     constexpr int runs = warp_n / width;
@@ -239,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     CopyB copy_b(b + at.slice * stride_b, ldb, at.col, n, k);
     run(tile, copy_a, copy_b, ptx::shared_address(shared), (k + block_k - 1) / block_k);
 
-    __syncthreads();  // the slabs lie where the buffers were
+    __syncthreads();  // the slabs overwrite the buffers
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int row = at.row + warp / warps_n * warp_m;
     const int col = at.col + warp % warps_n * warp_n;
