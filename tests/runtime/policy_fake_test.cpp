@@ -1,6 +1,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
@@ -343,6 +346,39 @@ TEST(Workspace, IsEachGraphsOwn) {
         wait_for_arenas();
     }
     EXPECT_EQ(data.wrong(1, 0), 0);
+}
+
+struct BadPin {
+    const char *pin, *text;
+    autotune_status status;
+};
+constexpr std::array kBadPins = {
+    BadPin{"gemm/none", "pin 'gemm/none': there is no family 'gemm/none'", AUTOTUNE_INVALID_ARGUMENT},
+    BadPin{"gemm/mma stages", "pin 'gemm/mma stages': 'stages' is no parameter=value of the family", AUTOTUNE_INVALID_ARGUMENT},
+    BadPin{"gemm/mma colour=3", "pin 'gemm/mma colour=3': 'colour=3' is no parameter=value of the family",
+           AUTOTUNE_INVALID_ARGUMENT},
+    BadPin{"gemm/mma block_m=7", "the pinned config is not legal for ", AUTOTUNE_NO_KERNEL},
+    BadPin{"gemm/mma_fp8", "the pinned family gemm/mma_fp8 cannot do ", AUTOTUNE_NO_KERNEL}};
+
+// A pin is read with the first problem: what is wrong with it is that call's status.
+TEST(Pins, ThatAreBadAreTheStatusOfTheFirstPlan) {
+    for (const BadPin& bad : kBadPins) {
+        Sandbox sandbox;
+        if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", bad.pin}}})) continue;
+        Session session;
+        const Handle handle = session.open();
+        const autotune_gemm_problem problem = gemm(64, 64, 64);
+        autotune_plan plan = nullptr;
+        const autotune_status status = autotune_gemm_plan(handle.get(), &problem, &plan);
+        EXPECT_EQ(plan, nullptr);
+        const std::string text = autotune_last_error(nullptr);
+        const char* const pin = std::getenv("AUTOTUNE_PIN");
+        const auto* const now =
+            std::find_if(kBadPins.begin(), kBadPins.end(), [&](const BadPin& each) { return std::string(each.pin) == pin; });
+        EXPECT_EQ(status, now->status) << text;
+        EXPECT_THAT(text, HasSubstr(now->text));
+        return;
+    }
 }
 
 // Counters that a kernel expects to be zero: a capture may be the first that needs them.

@@ -10,6 +10,7 @@
 
 #include "src/runtime/api/c_objects.h"
 #include "src/runtime/api/settings.h"
+#include "src/runtime/ops/general_kernels.h"
 #include "src/runtime/process/process_end.h"
 
 namespace autotune::runtime {
@@ -152,7 +153,7 @@ autotune_status autotune_create(autotune_handle* out, const autotune_options* op
     try {
         const process_end::Section section;
         const auto environment = [](const char* name) -> const char* { return ::secure_getenv(name); };
-        *out = new autotune_handle_s(settings_of(options, environment));
+        *out = new autotune_handle_s(settings_of(options, environment), autotune::runtime::general_kernels());
         return AUTOTUNE_OK;
     } catch (const abi::__forced_unwind&) {
         throw;

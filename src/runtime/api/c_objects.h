@@ -9,13 +9,12 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "src/runtime/api/handle.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"
-#include "src/runtime/ops/add_problem.h"
-#include "src/runtime/ops/attention_problem.h"
-#include "src/runtime/ops/gemm_problem.h"
+#include "src/runtime/plan/general_kernel.h"
 #include "src/runtime/plan/plan.h"
 #include "src/runtime/process/late_destroy.h"
 #include "src/runtime/process/no_cancel.h"
@@ -24,8 +23,8 @@
 
 // What a caller holds. Its memory outlives what it stands for a while: a second destroy and a late use are told from a first.
 struct autotune_handle_s {
-    explicit autotune_handle_s(autotune::runtime::Settings settings)
-        : inner(std::in_place, std::move(settings), autotune::runtime::general_gemms()) {}
+    autotune_handle_s(autotune::runtime::Settings settings, const std::vector<autotune::runtime::GeneralKernel>& general)
+        : inner(std::in_place, std::move(settings), general) {}
     std::optional<autotune::runtime::Handle> inner;  // until it is destroyed
     autotune_handle next = nullptr;                  // of those that stay to the end of the process
 };
@@ -101,11 +100,11 @@ inline std::uint64_t float_bits(const void* number) {
     return std::bit_cast<std::uint32_t>(*static_cast<const float*>(number));
 }
 
-// The caller's struct itself where it is as large as ours, else a copy kept in `copy`.
+// The caller's struct itself where it is as large as ours, else a copy kept in `copy`, which `read` makes.
 template <typename ProblemOfOp>
-const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy) {
+const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy, ProblemOfOp (*read)(const ProblemOfOp*)) {
     if (problem != nullptr && problem->struct_size == sizeof(*problem)) return *problem;
-    return copy = read_problem(problem);
+    return copy = read(problem);
 }
 
 }  // namespace autotune::runtime

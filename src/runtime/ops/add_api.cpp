@@ -33,7 +33,7 @@ autotune_status autotune_tuned_add(autotune_handle handle, const autotune_add_pr
                                    void* c, struct CUstream_st* stream) {
     return launching(handle, [&](auto& inner) {
         autotune_add_problem copy;
-        const autotune_add_problem& known = as_known(problem, copy);
+        const autotune_add_problem& known = as_known(problem, copy, read_problem);
         if (known.length == 0) return AUTOTUNE_OK;  // not worth a kernel
         if (a == nullptr || b == nullptr || c == nullptr)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "a, b and c must not be NULL");

@@ -69,7 +69,7 @@ autotune_status autotune_tuned_attention(autotune_handle handle, const autotune_
                                          struct CUstream_st* stream) {
     return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
-        const autotune_attention_problem& known = as_known(problem, copy);
+        const autotune_attention_problem& known = as_known(problem, copy, autotune::runtime::read_problem);
         const std::array<const void*, 5> tensors = {q, k, v, o, lse};
         if (known.total_q != 0 || known.total_kv != 0)
             return inner.errors().set(
@@ -86,7 +86,7 @@ autotune_status autotune_tuned_attention_packed(autotune_handle handle, const au
                                                 const int32_t* q_offsets, const int32_t* kv_offsets, struct CUstream_st* stream) {
     return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
-        const autotune_attention_problem& known = as_known(problem, copy);
+        const autotune_attention_problem& known = as_known(problem, copy, autotune::runtime::read_problem);
         const std::array<const void*, 7> tensors = {q, k, v, o, lse, q_offsets, kv_offsets};
         if (known.total_q == 0)
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT, "total_q is 0: the problem has no packed sequences");
@@ -102,7 +102,7 @@ autotune_status autotune_tuned_attention_bwd(autotune_handle handle, const autot
                                              const autotune_attention_gradients* call, struct CUstream_st* stream) {
     return launching(handle, [&](auto& inner) {
         autotune_attention_problem copy;
-        const autotune_attention_problem& known = as_known(problem, copy);
+        const autotune_attention_problem& known = as_known(problem, copy, autotune::runtime::read_problem);
         autotune_attention_gradients given = {};
         if (call == nullptr || !copy_versioned(given, call))
             return inner.errors().set(AUTOTUNE_INVALID_ARGUMENT,

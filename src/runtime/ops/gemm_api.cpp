@@ -48,7 +48,7 @@ autotune_status autotune_tuned_gemm(autotune_handle handle, const autotune_gemm_
                                     const void* a, const void* b, const void* beta, void* c, struct CUstream_st* stream) {
     return launching(handle, [&](auto& inner) {
         autotune_gemm_problem copy;
-        const autotune_gemm_problem& known = as_known(problem, copy);
+        const autotune_gemm_problem& known = as_known(problem, copy, read_problem);
         const bool needs_c = known.m != 0 && known.n != 0, needs_operands = needs_c && known.k != 0;
         if (alpha == nullptr || beta == nullptr || (c == nullptr && needs_c) ||
             (needs_operands && (a == nullptr || b == nullptr)))

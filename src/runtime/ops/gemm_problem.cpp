@@ -9,6 +9,7 @@
 #include "kernel_templates/gemm/op/gemm_problem.h"
 #include "src/core/error.h"
 #include "src/runtime/api/versions.h"
+#include "src/runtime/ops/general_kernels.h"
 
 namespace autotune::runtime {
 namespace {
@@ -237,7 +238,7 @@ Problem GemmPlanRequest::problem_of(autotune_beta beta, const std::array<unsigne
     return to_problem(settled, catalogue);
 }
 
-std::vector<GeneralKernel> general_gemms() {
+std::vector<GeneralKernel> general_kernels() {
     std::vector<GeneralKernel> kernels = {{std::string(empty_sum_family().name()), {"hgemm", "64x64x64", {}}}};
     for (const char* layout : {"nn", "nt", "tn", "tt"}) {
         for (const char* op : {"hgemm", "bgemm"}) {

@@ -26,10 +26,6 @@ inline bool swaps_operands(const autotune_gemm_problem& given) {
     return given.order == AUTOTUNE_COLUMN_MAJOR;
 }
 
-// Kernels that can do every gemm of the usual types and layouts, small and quick to compile: what stands in while a better one is
-// compiled.
-std::vector<GeneralKernel> general_gemms();
-
 // What is looked up before every launch: no checks, no allocation. `aligns` are alignment classes of a, b and c in the caller's
 // order.
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,

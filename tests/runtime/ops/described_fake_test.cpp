@@ -1,6 +1,12 @@
 // The interface that serves every op, on two of them: the same kernels, plans and refusals as the functions of one op.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <tuple>
+#include <utility>
+
+#include "src/core/statistics/random.h"
 #include "tests/runtime/fake_session.h"
 #include "tests/runtime/ops/add_data.h"
 
@@ -230,6 +236,94 @@ TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
     bad.attributes = {word("layout", "xy")};
     EXPECT_THAT(refusal(handle, bad), HasSubstr("unknown layout 'xy'"));
     EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
+}
+
+// A product in the words of the command and of the interface.
+struct RandomProduct {
+    autotune_dtype type, output;
+    std::string type_word, output_word;
+    bool b_is_transposed;
+    std::int64_t m, n, k;
+
+    explicit RandomProduct(Random& random) {
+        using Type = std::pair<autotune_dtype, const char*>;
+        const std::vector<Type> types = {
+            {AUTOTUNE_F16, "f16"}, {AUTOTUNE_BF16, "bf16"}, {AUTOTUNE_F32, "f32"}, {AUTOTUNE_E4M3, "e4m3"}};
+        std::tie(type, type_word) = random.below(2) == 1 ? types.back() : types[random.below(types.size())];
+        std::tie(output, output_word) = type == AUTOTUNE_E4M3 ? types[random.below(types.size())] : Type{type, type_word.c_str()};
+        b_is_transposed = random.below(2) == 1;
+        const auto extent = [&] {
+            return static_cast<std::int64_t>(random.below(2) == 1 ? 16 * (1 + random.below(4)) : 1 + random.below(70));
+        };
+        m = extent(), n = extent(), k = extent();
+    }
+    Described described() const {
+        const Extents stored = b_is_transposed ? Extents{1, k} : Extents{n, 1};
+        return {{tensor("a", {m, k}, {}, type), tensor("b", {k, n}, stored, type), tensor("c", {m, n}, {}, output)}, {}, "gemm"};
+    }
+    std::vector<std::string> command() const {
+        const std::string shape = std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+        return {"tune",
+                "--op",
+                "gemm",
+                "--a",
+                type_word,
+                "--b",
+                type_word,
+                "--c",
+                output_word,
+                "--layout",
+                b_is_transposed ? "nt" : "nn",
+                "--shape",
+                shape,
+                "--budget",
+                "1s"};
+    }
+};
+
+std::size_t number_of_random_products() {
+    const char* const more = std::getenv("AUTOTUNE_RANDOM_PROBLEMS");
+    return more == nullptr ? 4 : static_cast<std::size_t>(std::max(1, std::atoi(more)));
+}
+
+// Whether a problem can be done is one fact: the library's answer, its plan and the command's tune agree. An A100 has no fp8.
+TEST(Described, SupportPlanAndTuneGiveOneAnswerForRandomProducts) {
+    constexpr unsigned kSeed = 20261128;
+    std::size_t refused = 0;
+    for (const char* card : {"device name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 memory_mib=81920 bus=5120\n", ""}) {
+        Sandbox sandbox(card);
+        const std::string answers = sandbox.folder() / "answers";
+        if (!in_fake_process(sandbox, {.timeout_s = 110, .environment = {{"AUTOTUNE_TEST_ANSWERS", answers}}})) {
+            std::ifstream lines(answers);
+            Random random(kSeed);
+            for (std::size_t i = 0; i < number_of_random_products(); ++i) {
+                const RandomProduct product(random);
+                int supported = -1, planned = -1;
+                lines >> supported >> planned;
+                const auto outcome = sandbox.autotune(product.command(), {.timeout_s = 60});
+                const std::string what = ::testing::PrintToString(product.command()) + outcome.err;
+                constexpr int kNoValidConfig = 4;
+                ASSERT_TRUE(supported == AUTOTUNE_OK || supported == AUTOTUNE_NO_KERNEL) << supported << " " << what;
+                EXPECT_EQ(planned, supported) << what;
+                EXPECT_EQ(outcome.exit_code, supported == AUTOTUNE_OK ? 0 : kNoValidConfig) << what;
+                refused += supported == AUTOTUNE_OK ? 0 : 1;
+            }
+            continue;
+        }
+        Session session;
+        const Handle handle = session.open();
+        std::ofstream lines(std::getenv("AUTOTUNE_TEST_ANSWERS"));
+        Random random(kSeed);
+        for (std::size_t i = 0; i < number_of_random_products(); ++i) {
+            const Described described = RandomProduct(random).described();
+            const autotune_problem problem = described.problem();
+            PlanOwner plan;
+            const autotune_status supported = autotune_supports(handle.get(), &problem);
+            lines << supported << " " << autotune_plan_create(handle.get(), &problem, &plan.raw) << std::endl;
+        }
+        return;
+    }
+    EXPECT_GT(refused, 0U) << "no problem was drawn that the smaller card cannot do";
 }
 
 // A description says beta = 0 where it says nothing, and the general kernels are for any beta.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "src/runtime/plan/general_kernel.h"
+
+namespace autotune::runtime {
+
+// Kernels that can do every gemm of the usual types and layouts, small and quick to compile: what stands in while a better one is
+// compiled.
+std::vector<GeneralKernel> general_kernels();
+
+}  // namespace autotune::runtime
