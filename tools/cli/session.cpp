@@ -144,6 +144,11 @@ db::WinnerStore& Session::open_store_to_take() {
     return arguments_.has("dry-run") ? open_store_if_any() : open_store();
 }
 
+bool Session::is_database_missing() {
+    const std::string path = database_path();
+    return !path.empty() && !exists(path);
+}
+
 db::WinnerStore& Session::open_store_to_read() {
     const bool is_named = arguments_.has("db");
     if (!is_named) told(places_.database_to_read());

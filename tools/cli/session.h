@@ -108,6 +108,8 @@ class Session {
     db::WinnerStore& open_store_that_exists();
     // For taking rows: open_store(), or with --dry-run open_store_if_any(), because nothing is made then.
     db::WinnerStore& open_store_to_take();
+    // Whether open_store() would make the file.
+    bool is_database_missing();
     // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
     db::WinnerStore& open_store_to_read();
     // The same where a database that was never made is what to expect, named or not: nothing is said of it.

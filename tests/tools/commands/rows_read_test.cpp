@@ -141,6 +141,40 @@ TEST(Inputs, OneThatCannotBeReadLeavesNoDatabase) {
     EXPECT_FALSE(std::filesystem::exists(db));
 }
 
+// Nor does one whose every row is refused; what is taken makes one.
+TEST(Inputs, OneOfRefusedRowsAloneLeavesNoDatabase) {
+    CliBench autotune, there;
+    autotune(kTune);
+    const std::string row = autotune({"export"}).out;
+    const std::string db = there.folder + "/new.db", bad_db = there.folder + "/bad.db";
+    db::Winner winner = records::from_json_line(row.substr(0, row.find('\n')));
+    winner.candidate.config.set("extra", 1);
+    db::open_store({.path = bad_db})->put(winner);
+    const std::string bad = there.file("bad.jsonl", "no row\n" + records::to_json_line(winner) + "\n");
+    const Said refused = there({"import", bad, "--db", db, "--json"});
+    EXPECT_EQ(refused.code, ExitCode::some_failed);
+    EXPECT_EQ(refused.json()["files"][0]["refused"], 2) << refused.out;
+    EXPECT_EQ(there({"merge", bad_db, "--db", db}).code, ExitCode::some_failed);
+    EXPECT_FALSE(std::filesystem::exists(db));
+    const Said taken = there({"import", bad, there.file("good.jsonl", row), "--db", db, "--json"});
+    EXPECT_EQ(taken.json()["files"][1]["added"], 1) << taken.out;
+    EXPECT_EQ(there({"show", "--db", db, "--json"}).json()["total"], 1);
+}
+
+// Each row costs 0.2 ms: a long wait is announced.
+TEST_F(ReadRows, ManyAreAnnounced) {
+    std::vector<db::Winner> many(10'001, row_);
+    for (std::size_t i = 0; i < many.size(); ++i) {
+        many[i].extents[0].value = static_cast<std::int64_t>(1 + i);
+        many[i].candidate.family = "gemm/none";  // checked in no time
+    }
+    db::open_store({.path = path_})->put_all(many);
+    const std::string text = "each of the 10,001 rows is checked against the rules of its kernel, which takes about 3 s";
+    EXPECT_THAT(autotune_({"show", "--limit", "0", "--json"}).err, HasSubstr(text));
+    EXPECT_THAT(autotune_({"export"}).err, HasSubstr(text));
+    EXPECT_THAT(autotune_({"show"}).err, Not(HasSubstr("is checked")));
+}
+
 TEST(NamedConfigs, AreRefusedWithTheReason) {
     CliBench autotune;
     EXPECT_THAT(autotune(explain({"--config", "wgmma", "--family", "mma"})).err,

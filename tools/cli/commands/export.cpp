@@ -32,6 +32,7 @@ class ExportedRows {
     std::int64_t left_out() const { return left_out_ + invalid_rows(); }
 
   private:
+    std::uint64_t own_rows() const;
     bool takes(const db::Winner& row);
     std::int64_t invalid_rows() const;
     void explain_nothing();
@@ -53,8 +54,14 @@ bool ExportedRows::takes(const db::Winner& row) {
     return false;
 }
 
+std::uint64_t ExportedRows::own_rows() const {
+    const db::Filter filter{.op = filter_.op, .class_key = "", .device_key = filter_.device_key};
+    return static_cast<std::uint64_t>(store_.count(filter)) - store_.list_shipped(filter).size();
+}
+
 void ExportedRows::each(const std::function<bool(const db::Winner&)>& use) {
     if (filter_.problems.empty()) {
+        announce_checks(session_, own_rows());
         store_.for_each_oldest_first({.op = filter_.op, .class_key = "", .device_key = filter_.device_key},
                                      [&](const db::Winner& row) { return !takes(row) || use(row); });
         return;

@@ -21,14 +21,15 @@ ExitCode run_import(Session& session, const Arguments& arguments) {
         inputs.push_back(open_input(session, path));
         if (inputs.back()->is_regular()) inputs.back().reset();
     }
-    db::WinnerStore& store = session.open_store_to_take();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
-    for (std::size_t i = 0; i < inputs.size() && !session.stopped(); ++i) {
-        const std::string& path = arguments.words()[i];
-        const std::unique_ptr<InputFile> buffer = inputs[i] ? std::move(inputs[i]) : open_input(session, path);
-        std::istream file(buffer.get());
-        taken.emplace_back(path, db::import_lines(store, file, take_options(session)));
-    }
+    take_rows(session, [&](db::WinnerStore& store) {
+        for (std::size_t i = 0; i < inputs.size() && !session.stopped(); ++i) {
+            const std::string& path = arguments.words()[i];
+            const std::unique_ptr<InputFile> buffer = inputs[i] ? std::move(inputs[i]) : open_input(session, path);
+            std::istream file(buffer.get());
+            taken.emplace_back(path, db::import_lines(store, file, take_options(session)));
+        }
+    });
     return report_taken(session, taken);
 }
 

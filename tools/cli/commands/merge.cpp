@@ -11,12 +11,13 @@ ExitCode run_merge(Session& session, const Arguments& arguments) {
     const db::TakeOptions options = take_options(session);
     for (const std::string& path : arguments.words())
         if (!db::check_source(path, options.stopped)) return report_taken(session, {});
-    db::WinnerStore& store = session.open_store_to_take();
     std::vector<std::pair<std::string, db::TakeReport>> taken;
-    for (const std::string& path : arguments.words()) {
-        if (session.stopped()) break;
-        taken.emplace_back(path, db::take_from(store, path, options));
-    }
+    take_rows(session, [&](db::WinnerStore& store) {
+        for (const std::string& path : arguments.words()) {
+            if (session.stopped()) break;
+            taken.emplace_back(path, db::take_from(store, path, options));
+        }
+    });
     return report_taken(session, taken);
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -174,6 +175,7 @@ ExitCode run_show(Session& session, const Arguments& arguments) {
     const db::WinnerStore& store = session.open_store_to_read();
     const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
     if (arguments.has("misses")) return show_misses(session, store, most);
+    announce_checks(session, std::min<std::uint64_t>(most, scan_rows(store, filter, 0, [](const db::Winner&) { return true; })));
     Listing listing(session, store, filter, most);
     if (session.csv()) {
         listing.print_csv();

@@ -128,6 +128,13 @@ RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner) {
     return {};
 }
 
+void announce_checks(Session& session, std::uint64_t rows) {
+    constexpr std::uint64_t kRowsASecond = 5'000, kMany = 2 * kRowsASecond;
+    if (rows < kMany) return;
+    session.remark(fmt::format("each of the {} rows is checked against the rules of its kernel, which takes about {} s",
+                               count_text(rows), (rows + kRowsASecond - 1) / kRowsASecond));
+}
+
 db::TakeOptions take_options(Session& session) {
     const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
     return {.former = former_templates(session.catalogue()),
@@ -140,6 +147,32 @@ db::TakeOptions take_options(Session& session) {
             },
             .dry_run = session.arguments().has("dry-run"),
             .stopped = [&session] { return session.stopped(); }};
+}
+
+void take_rows(Session& session, const std::function<void(db::WinnerStore&)>& take) {
+    if (session.arguments().has("dry-run") || !session.is_database_missing()) return take(session.open_store_to_take());
+    const std::unique_ptr<db::WinnerStore> taken = db::open_store({.path = ":memory:"});
+    take(*taken);
+    constexpr std::size_t kBatchRows = 512;
+    std::vector<db::Winner> rows;
+    db::WinnerStore* store = nullptr;
+    const auto write = [&] {
+        if (rows.empty()) return;
+        if (store == nullptr) store = &session.open_store_to_take();
+        // Another process may have made the database in the meantime.
+        std::erase_if(rows, [&](const db::Winner& row) {
+            const auto ours = store->same_key(row);
+            return ours && !db::takes_over(row, *ours);
+        });
+        store->put_all(rows);
+        rows.clear();
+    };
+    taken->for_each_oldest_first({}, [&](const db::Winner& row) {
+        rows.push_back(row);
+        if (rows.size() >= kBatchRows) write();
+        return true;
+    });
+    write();
 }
 
 ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken) {

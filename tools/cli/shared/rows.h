@@ -46,9 +46,13 @@ struct RowWorth {
                               // cannot be true
 };
 RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner);
+// Tells how long worth_of() takes for so many rows, where that is long.
+void announce_checks(Session& session, std::uint64_t rows);
 
 // What is asked of each row that an import or a merge offers: that this catalogue can use it.
 db::TakeOptions take_options(Session& session);
+// Runs `take` on the database. One that is missing is made once a row was taken, and not for refusals alone.
+void take_rows(Session& session, const std::function<void(db::WinnerStore&)>& take);
 // Says what became of the rows offered from each file, refusals as warnings. Exit 7 if a row was refused. Throws
 // Error{interrupted} after that if the user stopped the run.
 ExitCode report_taken(Session& session, const std::vector<std::pair<std::string, db::TakeReport>>& taken);
