@@ -11,4 +11,5 @@ function(autotune_private_home home)
   foreach(variable XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME AUTOTUNE_DB AUTOTUNE_CACHE_DIR)
     unset(ENV{${variable}})
   endforeach()
+  set(ENV{AUTOTUNE_LOCK_DIR} ${home}/locks)  # scripted GPUs have the same UUIDs on every checkout of a host
 endfunction()

@@ -43,6 +43,8 @@ struct ProcessSample {  // nvmlProcessUtilizationSample_t
     unsigned decoder_percent;
 };
 
+constexpr int kProhibited = 2;  // nvmlComputeMode_t
+
 struct MemoryInfo {  // nvmlMemory_t
     unsigned long long total_bytes;
     unsigned long long free_bytes;
@@ -65,9 +67,11 @@ struct Nvml::Api {
     int (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
     int (*throttle)(NvmlDevice, unsigned long long*) = nullptr;
     int (*processes)(NvmlDevice, unsigned*, ProcessInfo*) = nullptr;
+    int (*mps_processes)(NvmlDevice, unsigned*, ProcessInfo*) = nullptr;
     int (*memory)(NvmlDevice, MemoryInfo*) = nullptr;
     int (*utilisation)(NvmlDevice, Utilisation*) = nullptr;
     int (*process_samples)(NvmlDevice, ProcessSample*, unsigned*, unsigned long long) = nullptr;
+    int (*compute_mode)(NvmlDevice, int*) = nullptr;
     bool started = false;
 
     void bind(const SharedLibrary& library) {
@@ -85,9 +89,11 @@ struct Nvml::Api {
             library.find("nvmlDeviceGetCurrentClocksThrottleReasons", throttle);
         }
         library.find("nvmlDeviceGetComputeRunningProcesses_v3", processes);
+        library.find("nvmlDeviceGetMPSComputeRunningProcesses_v3", mps_processes);
         library.find("nvmlDeviceGetMemoryInfo", memory);
         library.find("nvmlDeviceGetUtilizationRates", utilisation);
         library.find("nvmlDeviceGetProcessUtilization", process_samples);
+        library.find("nvmlDeviceGetComputeMode", compute_mode);
     }
 
     std::optional<NvmlDevice> device(const std::string& uuid) const {
@@ -258,6 +264,18 @@ CardLoad Nvml::load(const std::string& uuid, unsigned long long& since_us) const
     now.processes.emplace();
     for (const auto& [pid, process] : all) now.processes->push_back(process);
     return now;
+}
+
+CardUse Nvml::use(const std::string& uuid) const {
+    CardUse use;
+    const auto device = api_->device(uuid);
+    if (!device) return use;
+    use.is_prohibited = read<int>(api_->compute_mode, *device) == kProhibited;
+    unsigned count = 0;  // no room is offered, so a list that is not empty does not fit
+    use.serves_mps = api_->mps_processes != nullptr && api_->mps_processes(*device, &count, nullptr) == kInsufficientSize;
+    unsigned long long since_us = 0;
+    use.load = load(uuid, since_us);
+    return use;
 }
 
 std::string Nvml::usage_text(const std::string& uuid, int own_pid) const {

@@ -21,6 +21,13 @@ struct CardLoad {
     std::optional<std::vector<Process>> processes{};
 };
 
+// The use that others make of a card, as far as NVML tells.
+struct CardUse {
+    bool is_prohibited = false;  // its compute mode lets no program use it
+    bool serves_mps = false;     // programs share one context through an MPS server
+    CardLoad load;
+};
+
 // NVML, where it is found. Reads only; never changes a setting. Own prototypes: no header of it is needed.
 class Nvml {
   public:
@@ -35,6 +42,7 @@ class Nvml {
     std::string driver_version() const;  // "580.159.04", empty if unknown
     // Compute processes on the card other than `own_pid`; nullopt if unknown.
     std::optional<int> other_processes(const std::string& uuid, int own_pid) const;
+    CardUse use(const std::string& uuid) const;
     // Who uses the card and how much memory is left, in words: "0.4 of 139.8 GiB are free; used by process 4711 (python3, 138.2
     // GiB)". Empty if nothing is known. Processes of other containers may have no name here.
     std::string usage_text(const std::string& uuid, int own_pid) const;

@@ -124,6 +124,7 @@ class MachineTest(unittest.TestCase):
         for name, inner in (("HOME", "home"), ("XDG_DATA_HOME", "data"), ("XDG_CACHE_HOME", "cache"), ("XDG_STATE_HOME", "state")):
             (self.folder / inner).mkdir()
             os.environ[name] = str(self.folder / inner)
+        os.environ["AUTOTUNE_LOCK_DIR"] = str(self.folder / "locks")
         os.environ["AUTOTUNE_SHIPPED"] = str(self.folder / "home")  # no winners: what is shipped is none of a test's answers
 
     def run_python(self, code, script="", **environment):

@@ -27,6 +27,10 @@ class FakeServices : public Services {
     bool has_driver = true;
     std::string driver = "580.1";
     bool is_known = false;  // recall finds a winner
+    int gpus = 1;
+    std::vector<std::string> archs;  // of the devices; sm_90a where there are no more
+    std::vector<tuner::LaneGpu> lane_gpus;
+    std::vector<tuner::LaneReport> lane_reports;  // empty: all in order
     std::function<void(const Problem&)> on_tune = [](const Problem&) {};
     std::function<void()> on_open = [] {};
     TrialStatus verdict = TrialStatus::ok;
@@ -51,11 +55,16 @@ class FakeServices : public Services {
 
     Gpu open_gpu(int ordinal) override {
         on_open();
-        if (ordinal > 0)
-            throw Error(ErrorCode::no_gpu, "there is no device " + std::to_string(ordinal) + "; the devices are 0 to 0");
+        if (ordinal >= gpus)
+            throw Error(ErrorCode::no_gpu,
+                        "there is no device " + std::to_string(ordinal) + "; the devices are 0 to " + std::to_string(gpus - 1));
         Gpu gpu;
-        gpu.device = *reference_device("sm_90a");
-        gpu.uuid = "GPU-00000000-0000-0000-0000-000000000000";
+        gpu.device =
+            *reference_device(ordinal < static_cast<int>(archs.size()) ? archs[static_cast<std::size_t>(ordinal)] : "sm_90a");
+        gpu.ordinal = ordinal;
+        gpu.count = gpus;
+        gpu.uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(ordinal);
+        gpu.pci = "0000:0" + std::to_string(9 - ordinal) + ":00.0";  // the other way round
         gpu.cuda_version = 13000;
         gpu.provenance.driver = driver;
         return gpu;
@@ -64,7 +73,12 @@ class FakeServices : public Services {
         ++versions_learned;
         gpu.provenance.nvrtc = "13.0";
     }
-    CardFacts card(const Gpu&) override { return {}; }
+    std::map<int, gpu::CardUse> uses;  // by ordinal
+    CardFacts card(const Gpu& gpu) override {
+        CardFacts facts;
+        if (const auto found = uses.find(gpu.ordinal); found != uses.end()) facts.use = found->second;
+        return facts;
+    }
     NvrtcFacts nvrtc(const std::string& path, int) override {
         if (path == "/missing") throw Error(ErrorCode::no_compiler, "no NVRTC at /missing; unset AUTOTUNE_NVRTC");
         return {.version = "13.0", .path = "/lib/libnvrtc.so.13"};
@@ -228,6 +242,31 @@ class FakeServices : public Services {
             observer->on_item(items.back(), items.size(), problems.size(), std::nullopt);
         }
         return items;
+    }
+    // The lanes take turns.
+    tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& lanes, const std::vector<Problem>& problems,
+                               const tuner::SweepOptions& options, const db::OpenOptions&, tuner::TuneServices& services,
+                               tuner::SweepObserver* observer) override {
+        lane_gpus = lanes;
+        class Renaming : public tuner::SweepObserver {
+          public:
+            Renaming(const std::vector<tuner::LaneGpu>& lanes, tuner::SweepObserver* observer)
+                : lanes_(lanes), observer_(observer) {}
+            void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta) override {
+                tuner::SweepItem named = item;
+                named.gpu = lanes_[(done - 1) % lanes_.size()].uuid;
+                observer_->on_item(named, done, total, eta);
+            }
+
+          private:
+            const std::vector<tuner::LaneGpu>& lanes_;
+            tuner::SweepObserver* observer_;
+        };
+        Renaming renaming(lanes, observer);
+        tuner::LanesSweep swept{sweep(problems, options, services, &renaming), lane_reports};
+        for (std::size_t i = 0; lane_reports.empty() && i < lanes.size(); ++i)
+            swept.lanes.push_back({.uuid = lanes[i].uuid, .name = lanes[i].device.identity.name, .ordinal = lanes[i].ordinal});
+        return swept;
     }
     tuner::RecordedSpace record(const Problem&, const tuner::RecordOptions& options, tuner::TuneServices&) override {
         record_options = options;

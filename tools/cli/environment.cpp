@@ -24,6 +24,7 @@ std::optional<std::string> Environment::get(std::string_view name) const {
 std::vector<EnvironmentVariable> environment_variables() {
     return {{"AUTOTUNE_DB", "database of winners; default $XDG_DATA_HOME/autotune/autotune.db. The flag --db goes first."},
             {"AUTOTUNE_CACHE_DIR", "folder of compiled kernels; default $XDG_CACHE_HOME/autotune."},
+            {"AUTOTUNE_LOCK_DIR", "folder of the GPU locks that all users of a host share; default /run/lock/autotune."},
             {"AUTOTUNE_SHIPPED",
              "file or folder of winners that come with the product; default share/autotune/winners of the "
              "installation."},

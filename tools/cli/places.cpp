@@ -94,6 +94,10 @@ const Place& Places::state() {
     return *state_;
 }
 
+std::string Places::host_locks() const {
+    return environment_.get("AUTOTUNE_LOCK_DIR").value_or("/run/lock/autotune");
+}
+
 std::string Places::default_database() const {
     const std::string folder = xdg_folder("XDG_DATA_HOME", kDataBeneathHome);
     return folder.empty() ? "" : folder + kDatabaseName;

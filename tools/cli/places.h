@@ -25,6 +25,9 @@ class Places {
     const Place& cache();
     // Folder of GPU locks and journals: XDG_STATE_HOME/autotune.
     const Place& state();
+    // Folder of the GPU locks that all users of this host share: AUTOTUNE_LOCK_DIR, or /run/lock/autotune. Whoever takes a lock
+    // finds out whether it can be used.
+    std::string host_locks() const;
     // File of the database: AUTOTUNE_DB, which is taken as it is, or XDG_DATA_HOME/autotune/autotune.db.
     const Place& database_to_read();   // makes nothing
     const Place& database_to_write();  // makes its folder

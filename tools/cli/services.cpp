@@ -51,6 +51,7 @@ class RealServices : public Services {
         gpu.ordinal = ordinal;
         gpu.count = driver_->device_count();
         gpu.uuid = driver_->uuid(ordinal);
+        gpu.pci = driver_->pci_address(ordinal);
         gpu.cuda_version = driver_->version();
         gpu.provenance.driver = driver_module_version();
         gpu.provenance.device_name = gpu.device.identity.name;
@@ -76,7 +77,8 @@ class RealServices : public Services {
         return {.nvml = true,
                 .conditions = nvml->conditions(gpu.uuid),
                 .power_limit_w = nvml->power_limit_w(gpu.uuid),
-                .other_processes = nvml->other_processes(gpu.uuid, getpid())};
+                .other_processes = nvml->other_processes(gpu.uuid, getpid()),
+                .use = nvml->use(gpu.uuid)};
     }
 
     NvrtcFacts nvrtc(const std::string& path, int driver_major) override {
@@ -117,6 +119,11 @@ class RealServices : public Services {
     std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
                                         tuner::TuneServices& services, tuner::SweepObserver* observer) override {
         return tuner::sweep(problems, options, services, observer);
+    }
+    tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& gpus, const std::vector<Problem>& problems,
+                               const tuner::SweepOptions& options, const db::OpenOptions& store, tuner::TuneServices& services,
+                               tuner::SweepObserver* observer) override {
+        return tuner::sweep_on(gpus, problems, options, store, services, observer);
     }
     tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
                                 tuner::TuneServices& services) override {

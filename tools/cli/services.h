@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "src/core/problem/device.h"
+#include "src/gpu/nvml.h"
 #include "tools/cli/environment.h"
 #include "tuner/replay/simulate.h"
+#include "tuner/session/lanes/list_source.h"
 #include "tuner/session/tune.h"
 
 namespace autotune::cli {
@@ -18,6 +20,7 @@ struct Gpu {
     int ordinal = 0;
     int count = 1;  // devices the driver has
     std::string uuid;
+    std::string pci;            // "0000:18:00.0"
     int cuda_version = 0;       // of the driver: 13000 for 13.0
     db::Provenance provenance;  // driver and device name; the rest by learn_versions
 };
@@ -40,6 +43,7 @@ struct CardFacts {
     Conditions conditions;
     std::optional<int> power_limit_w;
     std::optional<int> other_processes;
+    gpu::CardUse use;
 };
 
 // Everything the command reaches for outside its own process: the machine and the tuner. Tests give doubles.
@@ -72,6 +76,9 @@ class Services {
                                                            tuner::TuneServices& services) = 0;
     virtual std::vector<tuner::SweepItem> sweep(const std::vector<Problem>& problems, const tuner::SweepOptions& options,
                                                 tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
+    virtual tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& gpus, const std::vector<Problem>& problems,
+                                       const tuner::SweepOptions& options, const db::OpenOptions& store,
+                                       tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
     virtual tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
                                         tuner::TuneServices& services) = 0;
     virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;

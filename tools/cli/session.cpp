@@ -119,6 +119,7 @@ db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool e
     options.on_warning = [this, expects_missing](const db::Warning& warning) {
         if (!expects_missing || warning.kind != db::WarningKind::missing) warn(warning.text);
     };
+    store_options_ = options;
     return *stores_.emplace_back(db::open_store(options));
 }
 
@@ -228,6 +229,7 @@ tuner::TuneServices Session::tune_services(const Gpu& gpu, db::WinnerStore* stor
     services.workers.device = gpu.ordinal;
     services.workers.driver_major = gpu.cuda_version / 1000;
     services.workers.lock_folder = told(places_.state());
+    services.workers.host_lock_folder = places_.host_locks();
     return services;
 }
 

@@ -102,6 +102,8 @@ class Session {
     // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning;
     // so is nothing at all, where no default place can be used.
     db::WinnerStore& open_store();
+    // How open_store() opened it, for another process to open it in the same way.
+    const db::OpenOptions& store_options() const { return store_options_; }
     // Whether open_store() found no place for a database: what is put into the store is gone with the command.
     bool stores_nothing() const { return stores_nothing_; }
     // Opens for writing what a command works on: one that was named must exist, and a default one that was never made is empty.
@@ -142,6 +144,7 @@ class Session {
     const Arguments& arguments_;
     Places places_;
     bool stores_nothing_ = false;
+    db::OpenOptions store_options_;
     Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
     std::vector<std::string> warnings_;  // all that were told

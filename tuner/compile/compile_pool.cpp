@@ -58,15 +58,6 @@ std::string seconds_text(double seconds) {
     return text.str();
 }
 
-CompileOutcome from_cache(jit::Compiled found) {
-    CompileOutcome outcome;
-    found.report.from_cache = true;
-    outcome.report = found.report;
-    outcome.rejected = jit::reject_reason(found.report);
-    outcome.compiled = std::make_shared<const jit::Compiled>(std::move(found));
-    return outcome;
-}
-
 }  // namespace
 
 CompilePool::CompilePool(Options options)
@@ -95,7 +86,7 @@ void CompilePool::submit(Job job, Callback done) {
         return;
     }
     if (auto found = cache_.find(identity)) {
-        const CompileOutcome outcome = from_cache(std::move(*found));
+        const CompileOutcome outcome = outcome_from_cache(std::move(*found));
         keep(job, outcome);
         done(outcome);
         return;
@@ -107,9 +98,16 @@ void CompilePool::submit(Job job, Callback done) {
     dispatch();
 }
 
+// A client's next job comes after the job that was begun last and after the client's own last one, so clients take turns.
 void CompilePool::enqueue(const std::string& identity, int urgency) {
-    const auto place = std::find_if(waiting_.begin(), waiting_.end(),
-                                    [&](const std::string& other) { return jobs_.at(other).job.urgency > urgency; });
+    Pending& pending = jobs_.at(identity);
+    Turns& turns = turns_[urgency];
+    std::uint64_t& given = turns.given[pending.job.client];
+    pending.turn = given = std::max(turns.begun, given) + 1;
+    const auto place = std::find_if(waiting_.begin(), waiting_.end(), [&](const std::string& other) {
+        const Pending& theirs = jobs_.at(other);
+        return theirs.job.urgency > urgency || (theirs.job.urgency == urgency && theirs.turn > pending.turn);
+    });
     waiting_.insert(place, identity);
 }
 
@@ -259,6 +257,8 @@ void CompilePool::dispatch() {
         }
         const std::string identity = waiting_.front();
         waiting_.pop_front();
+        const Pending& next = jobs_.at(identity);
+        turns_[next.job.urgency].begun = next.turn;
         give(**idle, identity);
     }
 }

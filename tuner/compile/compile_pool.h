@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -10,28 +11,19 @@
 #include <string>
 #include <vector>
 
-#include "src/jit/compiler.h"
 #include "src/jit/cubin_cache.h"
+#include "tuner/compile/compilers.h"
 #include "tuner/worker/worker_process.h"
 #include "tuner/worker/worker_settings.h"
 
 namespace autotune::tuner {
 
-// An instance, or why there is none.
-struct CompileOutcome {
-    std::shared_ptr<const jit::Compiled> compiled;
-    CompileReport report;
-    std::string failure;           // one sentence; empty if compiled
-    bool by_circumstance = false;  // the machine's doing (Trial::by_circumstance)
-    std::string rejected;          // the compiler's report disqualifies it
-    std::string log;
-};
-
 // Compiles in worker processes, most urgent first, each instance once. Finished instances go through the cubin cache. Driven by
 // the coordinator's poll loop; callbacks run inside submit() (cached) or serve(). A compile may use so much processor time and no
 // more; how long it waits for a processor is no matter, but for a limit that only a machine at a standstill reaches. A compiler
-// that dies is given the instance once more, in a new process. Where the system refuses a process, fewer run.
-class CompilePool {
+// that dies is given the instance once more, in a new process. Where the system refuses a process, fewer run. Jobs of one urgency
+// take turns by client, so that a lane with a long queue does not delay the others.
+class CompilePool : public Compilers {
   public:
     struct Options {
         WorkerSettings workers;
@@ -40,36 +32,24 @@ class CompilePool {
         // nothing.
         std::function<void(const std::string&)> warn{};
     };
-    using Callback = std::function<void(const CompileOutcome&)>;
-    struct Job {
-        jit::Rendered rendered;
-        int urgency = 1;          // 0 before 1 before 2
-        int owner = 0;            // for cancel()
-        std::string keep_folder;  // sources, logs and cubins for people; empty: none
-    };
 
     explicit CompilePool(Options options);
-    ~CompilePool();
+    ~CompilePool() override;
 
-    void submit(Job job, Callback done);
-    // Forgets the callbacks of an owner and every job nobody else waits for that has not begun.
-    void cancel(int owner);
-
-    // Descriptors to wait on, and what to do after waiting. Throws Error{no_compiler} if no worker finds a compiler.
-    void add_to(std::vector<pollfd>& fds) const;
-    void serve();
-    std::optional<Clock::time_point> next_deadline() const;
-
-    // Stops workers where they stand, so that timing has the machine to itself. New jobs wait.
-    void pause();
-    void resume();
-    bool idle() const { return waiting_.empty() && running() == 0; }
-    std::size_t capacity() const { return capacity_; }
-    std::size_t pending() const { return waiting_.size() + running(); }
-    int compiled() const { return compiled_; }
-    double busy_seconds() const { return busy_seconds_; }
-    // NVRTC's version as the first worker said it; starts one if none has spoken. nullopt until it answers.
-    std::optional<std::string> nvrtc_version();
+    void submit(Job job, Callback done) override;
+    void cancel(int owner) override;
+    // Serving throws Error{no_compiler} if no worker finds a compiler.
+    void add_to(std::vector<pollfd>& fds) const override;
+    void serve() override;
+    std::optional<Clock::time_point> next_deadline() const override;
+    void pause() override;
+    void resume() override;
+    std::size_t capacity() const override { return capacity_; }
+    std::size_t pending() const override { return waiting_.size() + running(); }
+    int compiled() const override { return compiled_; }
+    double busy_seconds() const override { return busy_seconds_; }
+    // As the first worker said it; starts one if none has spoken.
+    std::optional<std::string> nvrtc_version() override;
 
   private:
     struct Waiter {
@@ -79,7 +59,13 @@ class CompilePool {
     struct Pending {
         Job job;
         std::vector<Waiter> waiters;
-        int deaths = 0;  // of compilers that had it in hand
+        int deaths = 0;          // of compilers that had it in hand
+        std::uint64_t turn = 0;  // among the waiting jobs of its urgency
+    };
+    // Of the jobs of one urgency.
+    struct Turns {
+        std::uint64_t begun = 0;             // of the job that was begun last
+        std::map<int, std::uint64_t> given;  // the last one by client
     };
     struct Slot {
         std::unique_ptr<WorkerProcess> process;
@@ -116,6 +102,7 @@ class CompilePool {
     std::vector<std::unique_ptr<Slot>> slots_;
     std::map<std::string, Pending> jobs_;  // by identity, waiting and running
     std::deque<std::string> waiting_;      // identities, most urgent first
+    std::map<int, Turns> turns_;           // by urgency
     std::string nvrtc_;
     bool paused_ = false;
     bool has_warned_ = false;  // of what cannot be kept

@@ -70,6 +70,8 @@ class TuneObserver {
     virtual void on_warning(const std::string&) {}
 };
 
+class Compilers;
+
 // What a tune is given; nothing else is reached for.
 struct TuneServices {
     const Catalogue& catalogue;
@@ -80,6 +82,8 @@ struct TuneServices {
     WorkerSettings workers;
     TuneObserver* observer = nullptr;
     const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: keep what is measured and return
+    Compilers* compilers = nullptr;           // that several lanes share; nullptr: the run has a pool of its own
+    std::string note{};                       // what else to say of how winners were decided; empty: nothing
 };
 
 // Where the wall time of a tune went, in seconds, in the order of what happened.
@@ -274,10 +278,13 @@ struct SweepOptions {
 };
 struct SweepItem {
     Problem problem;
-    enum class State { fresh, tuned, failed, skipped_for_budget, interrupted } state = State::fresh;
+    // in_work: another process of this host tunes it. No result of a sweep is.
+    enum class State { fresh, tuned, failed, skipped_for_budget, interrupted, in_work } state = State::fresh;
     std::optional<TuneResult> result;
     std::string detail;
     double seconds = 0;
+    std::string gpu;   // UUID of the GPU that did it, in a sweep on several
+    std::string card;  // and the kind of card that it is for
 };
 class SweepObserver {
   public:

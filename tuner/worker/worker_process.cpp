@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -83,11 +84,19 @@ bool is_passed_on(std::string_view variable) {
     return false;
 }
 
-std::vector<char*> variables_of(WorkerProcess::Environment environment) {
+// Whether one of `variables` has the name of `entry`.
+bool is_replaced(std::string_view entry, const std::vector<std::string>& variables) {
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    return std::any_of(variables.begin(), variables.end(), [&](const std::string& one) { return one.starts_with(name); });
+}
+
+std::vector<char*> variables_of(WorkerProcess::Environment environment, std::vector<std::string>& added) {
     std::vector<char*> kept;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (environment == WorkerProcess::Environment::whole || is_passed_on(*entry)) kept.push_back(*entry);
+        const bool is_ours = environment == WorkerProcess::Environment::whole || is_passed_on(*entry);
+        if (is_ours && !is_replaced(*entry, added)) kept.push_back(*entry);
     }
+    for (std::string& variable : added) kept.push_back(variable.data());
     kept.push_back(nullptr);
     return kept;
 }
@@ -133,7 +142,8 @@ void ignore_sigpipe() {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments, Environment environment) {
+WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments, Environment environment,
+                             std::vector<std::string> variables) {
     ignore_sigpipe();
     Pipe down = make_pipe();
     Pipe up = make_pipe();
@@ -143,7 +153,7 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     SpawnSetup setup(down.read.get(), up.write.get());
-    const int failed = setup.spawn(pid_, binary, argv.data(), variables_of(environment).data());
+    const int failed = setup.spawn(pid_, binary, argv.data(), variables_of(environment, variables).data());
     if (failed != 0) {
         pid_ = -1;
         if (failed == EAGAIN || failed == ENOMEM) throw cannot_start(failed);

@@ -18,10 +18,10 @@ class WorkerProcess {
   public:
     enum class Environment { cleaned, whole };
     // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for, no
-    // signal blocked or ignored, standard error to /dev/null, and none of our descriptors. Throws Error{system} with the system's
-    // reason if it cannot be started.
+    // signal blocked or ignored, standard error to /dev/null, and none of our descriptors. `variables` ("NAME=value") take the
+    // place of those of the environment. Throws Error{system} with the system's reason if it cannot be started.
     WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments,
-                  Environment environment = Environment::cleaned);
+                  Environment environment = Environment::cleaned, std::vector<std::string> variables = {});
     ~WorkerProcess();
     WorkerProcess(WorkerProcess&&) = delete;
     WorkerProcess& operator=(WorkerProcess&&) = delete;

@@ -24,7 +24,8 @@ struct WorkerSettings {
     bool profiled = false;         // the GPU worker keeps what a profiler follows by: environment, descriptors
     // Where NVRTC and cuBLAS are searched after the loader's own path.
     std::vector<std::string> library_folders{};
-    LogSink* log = nullptr;  // hears what becomes of the processes, and what they log themselves
+    std::string host_lock_folder{};  // GPU locks that all users of the host share; empty: none
+    LogSink* log = nullptr;          // hears what becomes of the processes, and what they log themselves
 };
 
 // What is wrong with the build of a worker, by the "build" of its first message; empty if nothing is.

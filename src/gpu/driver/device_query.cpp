@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <string_view>
 
 #include "src/gpu/driver/driver_api.h"
@@ -93,6 +94,15 @@ std::string Driver::uuid(int ordinal) const {
         text += digits[byte & 15];
     }
     return text;
+}
+
+std::string Driver::pci_address(int ordinal) const {
+    const Attributes of(*this, device_at(*this, ordinal));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", static_cast<unsigned>(of[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID]),
+                  static_cast<unsigned>(of[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID]),
+                  static_cast<unsigned>(of[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID]));
+    return text.data();
 }
 
 }  // namespace autotune::gpu

@@ -58,7 +58,8 @@ class Driver {
     int device_count() const;
     // Identity and limits from attributes alone: creates no context. Throws Error{no_gpu} for a bad ordinal, naming the range.
     Device device(int ordinal) const;
-    std::string uuid(int ordinal) const;  // "GPU-xxxxxxxx-..."; what locks are named by
+    std::string uuid(int ordinal) const;         // "GPU-xxxxxxxx-..."; what locks are named by
+    std::string pci_address(int ordinal) const;  // "0000:18:00.0", as folders of /sys/bus/pci/devices are named
 
     struct Api;  // the table of entry points; defined in src/gpu/driver/driver_api.h, for this folder alone
     const Api& api() const { return *api_; }

@@ -227,6 +227,7 @@ std::vector<std::string> Sandbox::environment(const RunOptions& options) const {
         (folder_ / "home").string();  // an empty folder: what comes with the product is none of a test's answers
     all["XDG_CACHE_HOME"] = (folder_ / "cache").string();
     all["XDG_STATE_HOME"] = (folder_ / "state").string();
+    all["AUTOTUNE_LOCK_DIR"] = (folder_ / "locks").string();  // GPUs of different sandboxes have the same UUIDs
     if (const char* compiler = std::getenv("AUTOTUNE_NVRTC"); compiler != nullptr && options.nvrtc == Use::real)
         all["AUTOTUNE_NVRTC"] = compiler;
     all["AUTOTUNE_FAKE_SCRIPT"] = (folder_ / "script").string();

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <thread>
 
 namespace autotune::fake {
@@ -106,7 +107,43 @@ Script::Script() {
         std::string line;
         for (int number = 1; std::getline(file, line); ++number) parse_line(line, number);
     }
-    if (devices_.empty()) devices_.emplace_back();
+    show_visible();
+}
+
+// As CUDA does: ordinals, or UUIDs of which a beginning is enough; the first that is not there ends the list.
+void Script::show_visible() {
+    if (all_devices_.empty()) all_devices_.emplace_back();
+    std::vector<std::string> uuids;
+    for (std::size_t i = 0; i < all_devices_.size(); ++i) {
+        Words& device = all_devices_[i];
+        const int byte = std::atoi(device["uuid"].c_str()) + static_cast<int>(i);
+        device["uuid_byte"] = std::to_string(byte);
+        device.try_emplace("pci_bus", std::to_string(16 + i));
+        std::string uuid = device["name"].find(" MIG ") == std::string::npos ? "GPU-" : "MIG-";
+        uuid += "fa4e0000-0000-0000-0000-0000000000";
+        for (const int digit : {byte / 16 % 16, byte % 16}) uuid += "0123456789abcdef"[digit];
+        uuids.push_back(std::move(uuid));
+        for (const char* name : {"uuid", "name"}) {
+            if (device[name].empty()) device.erase(name);
+        }
+    }
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    std::set<std::size_t> shown;
+    if (visible == nullptr) {
+        devices_ = all_devices_;
+        for (std::size_t i = 0; i < uuids.size(); ++i) shown.insert(i);
+    } else {
+        std::istringstream items(visible);
+        for (std::string item; std::getline(items, item, ',');) {
+            std::size_t i = 0;
+            while (i < uuids.size() && item != std::to_string(i) && (item.size() < 5 || uuids[i].rfind(item, 0) != 0)) ++i;
+            if (i == uuids.size()) break;
+            shown.insert(i);
+            devices_.push_back(all_devices_[i]);
+        }
+    }
+    const std::string only = shown.size() == 1 ? std::to_string(*shown.begin()) : "";
+    std::erase_if(rules_, [&](const Rule& rule) { return !rule.gpu.empty() && rule.gpu != only; });
 }
 
 void Script::parse_line(const std::string& line, int number) {
@@ -119,7 +156,7 @@ void Script::parse_line(const std::string& line, int number) {
     if (head == "rule") {
         parse_rule(words, number);
     } else if (head == "device") {
-        devices_.push_back(words);
+        all_devices_.push_back(words);
     } else if (kSections.count(head) > 0) {
         for (const auto& [key, value] : words) sections_[head][key] = value;
     } else {
@@ -149,6 +186,8 @@ void Script::parse_rule(const Words& words, int number) {
             rule.every = std::max(1L, std::atol(value.c_str()));
         else if (key == "once")
             rule.once = true;
+        else if (key == "gpu")
+            rule.gpu = value;
         else if (key == "do")
             rule.action = value;
         else if (kArguments.count(key) > 0)
@@ -176,6 +215,11 @@ std::string Script::word(const std::string& section_name, const std::string& nam
     const Words& words = section(section_name);
     const auto found = words.find(name);
     return found == words.end() ? otherwise : found->second;
+}
+
+std::string Script::reading(const Words& device, const std::string& name, const std::string& otherwise) const {
+    const auto found = device.find(name);
+    return found == device.end() ? word("nvml", name, otherwise) : found->second;
 }
 
 bool Script::concerns(const Occasion& occasion) const {

@@ -28,6 +28,7 @@ struct Rule {
     long times = 0;                   // at most so often in a process; 0: no limit
     long every = 1;                   // only each so-manieth time
     bool once = false;                // at most once among all processes that run this script
+    std::string gpu;                  // only in processes that are shown this device of the machine alone
     std::string action;
     Words arguments;
     long seen = 0;
@@ -53,8 +54,13 @@ class Script {
     const Words& section(const std::string& name) const;
     double number(const std::string& section, const std::string& name, double otherwise) const;
     std::string word(const std::string& section, const std::string& name, const std::string& otherwise) const;
-    // One entry for each `device` line; at least one, all defaults.
+    // The devices that the driver shows this process: one entry for each `device` line that CUDA_VISIBLE_DEVICES names; without
+    // the variable all of them. Each has `uuid_byte` and `pci_bus`, which do not depend on what is shown.
     const std::vector<Words>& devices() const { return devices_; }
+    // Every device of the machine; at least one, all defaults.
+    const std::vector<Words>& all_devices() const { return all_devices_; }
+    // A reading of a device, else that of the `nvml` lines.
+    std::string reading(const Words& device, const std::string& name, const std::string& otherwise) const;
 
     // The first rule that applies now, counted as fired; nullptr if none does.
     const Rule* fire(const Occasion& occasion);
@@ -69,11 +75,12 @@ class Script {
     Script();
     void parse_line(const std::string& line, int number);
     void parse_rule(const Words& words, int number);
+    void show_visible();
     bool claim(Rule& rule) const;
 
     std::string path_;
     std::map<std::string, Words> sections_;
-    std::vector<Words> devices_;
+    std::vector<Words> all_devices_, devices_;
     std::vector<Rule> rules_;
     std::mutex mutex_;
 };

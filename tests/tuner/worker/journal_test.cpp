@@ -1,6 +1,8 @@
 #include "tuner/worker/journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -77,24 +79,75 @@ TEST_F(JournalTest, ClearedMeansNothingIsLeft) {
 }
 
 TEST_F(JournalTest, OneGpusLockIsTakenOnceAndComesBack) {
-    auto held = GpuLock::try_take(folder_, "GPU-1");
+    auto held = GpuLock::try_take({.state = folder_}, "GPU-1");
     ASSERT_TRUE(held.lock.has_value());
-    const GpuLock::Attempt second = GpuLock::try_take(folder_, "GPU-1");
+    const GpuLock::Attempt second = GpuLock::try_take({.state = folder_}, "GPU-1");
     EXPECT_FALSE(second.lock.has_value());
     EXPECT_EQ(second.failure, "");
-    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-2").lock.has_value());
-    EXPECT_EQ(GpuLock::holder(folder_, "GPU-1"), "process " + std::to_string(::getpid()));
+    EXPECT_TRUE(GpuLock::try_take({.state = folder_}, "GPU-2").lock.has_value());
+    EXPECT_EQ(GpuLock::holder({.state = folder_}, "GPU-1"), "process " + std::to_string(::getpid()));
     held.lock.reset();
-    EXPECT_TRUE(GpuLock::try_take(folder_, "GPU-1").lock.has_value());
+    EXPECT_TRUE(GpuLock::try_take({.state = folder_}, "GPU-1").lock.has_value());
 }
 
 TEST_F(JournalTest, ALockThatCannotBeTakenIsNotHeld) {
-    const GpuLock::Attempt attempt = GpuLock::try_take(folder_ + "/journal_file/x", "GPU-1");
+    const GpuLock::Attempt attempt = GpuLock::try_take({.state = folder_ + "/journal_file/x"}, "GPU-1");
     EXPECT_TRUE(attempt.lock.has_value()) << "its folder is made";
     std::ofstream(folder_ + "/file") << "in the way";
-    const GpuLock::Attempt none = GpuLock::try_take(folder_ + "/file/x", "GPU-1");
+    const GpuLock::Attempt none = GpuLock::try_take({.state = folder_ + "/file/x"}, "GPU-1");
     EXPECT_FALSE(none.lock.has_value());
     EXPECT_EQ(none.failure, "the folder " + folder_ + "/file cannot be made: Not a directory");
+}
+
+// Two users have state folders of their own.
+TEST_F(JournalTest, UsersOfAHostShareOneLockAGpu) {
+    const LockFolders mine{.host = folder_ + "/shared", .state = folder_ + "/mine"};
+    const LockFolders theirs{.host = folder_ + "/shared", .state = folder_ + "/theirs"};
+    auto held = GpuLock::try_take(mine, "GPU-1");
+    ASSERT_TRUE(held.lock.has_value());
+    EXPECT_EQ(held.only_this_user, "");
+    struct stat folder {
+    }, file{};
+    ASSERT_EQ(::stat(mine.host.c_str(), &folder), 0);
+    EXPECT_EQ(folder.st_mode & 07777u, 01777u);
+    ASSERT_EQ(::stat((mine.host + "/gpu-GPU-1").c_str(), &file), 0);
+    EXPECT_EQ(file.st_mode & 07777u, 0666u);
+    EXPECT_FALSE(GpuLock::try_take(theirs, "GPU-1").lock.has_value());
+    EXPECT_EQ(GpuLock::holder(theirs, "GPU-1"), "process " + std::to_string(::getpid()));
+    EXPECT_TRUE(GpuLock::try_take(theirs, "GPU-2").lock.has_value());
+    held.lock.reset();
+    EXPECT_TRUE(GpuLock::try_take(theirs, "GPU-1").lock.has_value());
+}
+
+// As an older version holds it, which knows the state folder alone.
+TEST_F(JournalTest, ALockInTheStateFolderCountsToo) {
+    const LockFolders both{.host = folder_ + "/shared", .state = folder_};
+    auto held = GpuLock::try_take({.state = folder_}, "GPU-1");
+    ASSERT_TRUE(held.lock.has_value());
+    EXPECT_FALSE(GpuLock::try_take(both, "GPU-1").lock.has_value());
+    held.lock.reset();
+    EXPECT_TRUE(GpuLock::try_take(both, "GPU-1").lock.has_value()) << "the first file was let go";
+}
+
+TEST_F(JournalTest, WithoutASharedFolderTheStateFolderServes) {
+    const LockFolders folders{.host = folder_ + "/missing/locks", .state = folder_};
+    const GpuLock::Attempt attempt = GpuLock::try_take(folders, "GPU-1");
+    EXPECT_TRUE(attempt.lock.has_value());
+    EXPECT_EQ(attempt.only_this_user, folders.host + " cannot be made: No such file or directory");
+    EXPECT_FALSE(GpuLock::try_take(folders, "GPU-1").lock.has_value());
+    // A link in the place of the file is not followed.
+    const LockFolders linked{.host = folder_ + "/shared", .state = folder_ + "/own"};
+    std::filesystem::create_directory(linked.host);
+    std::filesystem::create_symlink(folder_ + "/target", linked.host + "/gpu-GPU-1");
+    EXPECT_EQ(GpuLock::try_take(linked, "GPU-1").only_this_user,
+              linked.host + "/gpu-GPU-1 cannot be opened: Too many levels of symbolic links");
+}
+
+TEST_F(JournalTest, AHolderOfAnotherUserIsNamedWithIt) {
+    const LockFolders folders{.host = folder_ + "/shared"};
+    std::filesystem::create_directory(folders.host);
+    std::ofstream(folders.host + "/gpu-GPU-1") << "4711 12345\n";
+    EXPECT_EQ(GpuLock::holder(folders, "GPU-1"), "process 4711 of user 12345");
 }
 
 TEST_F(JournalTest, AUuidCannotLeaveTheFolder) {

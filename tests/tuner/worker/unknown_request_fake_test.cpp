@@ -96,10 +96,10 @@ TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {
     fake::Sandbox sandbox;
     const fake::Outcome dance = sandbox.autotune({"__worker", "dance"});
     EXPECT_EQ(dance.exit_code, 2);
-    EXPECT_EQ(dance.err, "autotune: there is no worker 'dance': compile and gpu are known\n");
+    EXPECT_EQ(dance.err, "autotune: there is no worker 'dance': compile, gpu and lane are known\n");
     const fake::Outcome nothing = sandbox.autotune({"__worker"});
     EXPECT_EQ(nothing.exit_code, 2);
-    EXPECT_NE(nothing.err.find("compile or gpu"), std::string::npos);
+    EXPECT_NE(nothing.err.find("compile, gpu or lane"), std::string::npos);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "tools/cli/output/terminal/progress.h"
 #include "tools/cli/output/text/common_words.h"
 #include "tools/cli/output/text/text_format.h"
+#include "tools/cli/shared/devices.h"
 #include "tools/cli/shared/unstored.h"
 #include "tools/cli/shared/without_gpu.h"
 #include "tuner/session/tune/search_limits.h"
@@ -36,6 +37,8 @@ std::string_view state_text(State state) {
             return "skipped_for_budget";
         case State::interrupted:
             return "interrupted";
+        case State::in_work:
+            return "in_work";
     }
     return "";
 }
@@ -44,6 +47,7 @@ std::string_view state_text(State state) {
 struct Swept {
     tuner::SweepItem item;
     Unstored unstored{};
+    bool is_of_lanes = false;  // one of a sweep on several GPUs
 };
 
 Json item_json(Session& session, const Swept& swept) {
@@ -55,21 +59,36 @@ Json item_json(Session& session, const Swept& swept) {
     if (item.result && !item.result->interrupted) add_unstored(json, swept.unstored);
     if (item.result && item.result->tuned) json["phases"] = phases_json(item.result->phases);
     if (!item.detail.empty()) json["detail"] = item.detail;
+    if (swept.is_of_lanes) {
+        json["gpu"] = item.gpu.empty() ? Json(nullptr) : Json(item.gpu);
+        json["card"] = item.card;
+    }
     return json;
+}
+
+Json lane_json(const tuner::LaneReport& lane) {
+    return {{"ordinal", lane.ordinal},
+            {"uuid", lane.uuid},
+            {"name", lane.name},
+            {"items", lane.items},
+            {"seconds", lane.seconds},
+            {"restarts", lane.restarts},
+            {"out_because", lane.out_because.empty() ? Json(nullptr) : Json(lane.out_because)}};
 }
 
 // Reports each item as it ends, in the JSON list or as a line over the progress on a terminal, and keeps it: what came of the
 // items before a failure is printed too.
 class ItemReporter : public tuner::SweepObserver {
   public:
-    ItemReporter(Session& session, ProgressLine& progress)
-        : session_(session), progress_(progress), list_(session, Json::object(), "items") {}
+    ItemReporter(Session& session, ProgressLine& progress, bool of_lanes)
+        : session_(session), progress_(progress), of_lanes_(of_lanes), list_(session, Json::object(), "items") {}
 
     void on_item(const tuner::SweepItem& item, std::size_t done, std::size_t total, std::optional<double> eta_s) override {
         progress_.clear();
-        swept_.push_back({item, item.result
-                                    ? save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result))
-                                    : Unstored{}});
+        swept_.push_back(
+            {item,
+             item.result ? save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result)) : Unstored{},
+             of_lanes_});
         if (session_.json()) {
             list_.add(item_json(session_, swept_.back()));
             session_.out().flush();
@@ -87,32 +106,47 @@ class ItemReporter : public tuner::SweepObserver {
   private:
     Session& session_;
     ProgressLine& progress_;
+    bool of_lanes_;
     JsonList list_;
     std::vector<Swept> swept_;  // in the order in which they ended
 };
 
-std::string summary_table(Session& session, const std::vector<Swept>& items) {
+// "1": the ordinal of the GPU that did it.
+std::string gpu_of(const tuner::SweepItem& item, const std::vector<tuner::LaneReport>& lanes) {
+    const auto lane =
+        std::find_if(lanes.begin(), lanes.end(), [&](const tuner::LaneReport& one) { return one.uuid == item.gpu; });
+    return lane == lanes.end() ? "-" : std::to_string(lane->ordinal);
+}
+
+std::string summary_table(Session& session, const std::vector<Swept>& items, const std::vector<tuner::LaneReport>& lanes) {
     CommonWords classes(session.full()), candidates(session.full());
     for (const Swept& swept : items) {
         classes.add(swept.item.problem.class_key());
         if (swept.item.result) candidates.add(swept.item.result->winner.candidate);
     }
-    Table table({{"shape", Table::Align::left},
-                 {"class", Table::Align::wrap},
-                 {"state", Table::Align::wrap},
-                 {"median us"},
-                 {"rate"},
-                 {"", Table::Align::left},
-                 {"seconds"},
-                 {"winner", Table::Align::wrap}});
-    for (const auto& [item, unstored] : items) {
+    std::vector<Table::Column> columns{{"shape", Table::Align::left},
+                                       {"class", Table::Align::wrap},
+                                       {"state", Table::Align::wrap},
+                                       {"median us"},
+                                       {"rate"},
+                                       {"", Table::Align::left},
+                                       {"seconds"}};
+    if (!lanes.empty()) columns.push_back({"GPU"});
+    columns.push_back({"winner", Table::Align::wrap});
+    Table table(columns);
+    for (const auto& [item, unstored, is_of_lanes] : items) {
         const Op& op = session.catalogue().op_of(item.problem);
         const db::Winner* winner = item.result ? &item.result->winner : nullptr;
-        table.add({item.problem.shape(), classes.name(item.problem.class_key()),
-                   std::string(state_text(item.state)) + (unstored.is_stored() ? "" : ", not stored"),
-                   winner ? us_text(winner->timing.median_us) : "-",
-                   winner ? rate_text(op, item.problem, winner->timing.median_us) : "-", winner ? rate_title(op) : "",
-                   fmt::format("{:.1f}", item.seconds), winner ? candidates.name(winner->candidate) : item.detail});
+        std::vector<std::string> cells{item.problem.shape(),
+                                       classes.name(item.problem.class_key()),
+                                       std::string(state_text(item.state)) + (unstored.is_stored() ? "" : ", not stored"),
+                                       winner ? us_text(winner->timing.median_us) : "-",
+                                       winner ? rate_text(op, item.problem, winner->timing.median_us) : "-",
+                                       winner ? rate_title(op) : "",
+                                       fmt::format("{:.1f}", item.seconds)};
+        if (!lanes.empty()) cells.push_back(gpu_of(item, lanes));
+        cells.push_back(winner ? candidates.name(winner->candidate) : item.detail);
+        table.add(std::move(cells));
     }
     return classes.legend() + candidates.legend() + table.to_string(session.text_columns());
 }
@@ -122,7 +156,21 @@ std::size_t count_of(const std::vector<Swept>& items, State state) {
         std::count_if(items.begin(), items.end(), [&](const Swept& swept) { return swept.item.state == state; }));
 }
 
-void print_summary(Session& session, const std::vector<Swept>& items, JsonList& list) {
+// "GPU 0 (GPU-5a3c..., NVIDIA H200): 31 problems, 36 s", a line for each.
+std::string lanes_text(const std::vector<tuner::LaneReport>& lanes) {
+    std::string text;
+    for (const tuner::LaneReport& lane : lanes) {
+        text += fmt::format("GPU {} ({}, {}): {} problems, {}", lane.ordinal, lane.uuid, lane.name, lane.items,
+                            seconds_text(lane.seconds));
+        if (lane.restarts > 0) text += ", its process was started again once";
+        if (!lane.out_because.empty()) text += ", then out: " + lane.out_because;
+        text += "\n";
+    }
+    return text;
+}
+
+void print_summary(Session& session, const std::vector<Swept>& items, const std::vector<tuner::LaneReport>& lanes,
+                   JsonList& list) {
     double seconds = 0;
     for (const Swept& swept : items) seconds += swept.item.seconds;
     if (session.json()) {
@@ -130,7 +178,9 @@ void print_summary(Session& session, const std::vector<Swept>& items, JsonList& 
         for (const State state : {State::fresh, State::tuned, State::failed, State::skipped_for_budget, State::interrupted}) {
             counts[std::string(state_text(state))] = count_of(items, state);
         }
-        list.finish({{"summary", counts}, {"seconds", seconds}});
+        Json tail{{"summary", counts}, {"seconds", seconds}};
+        for (const tuner::LaneReport& lane : lanes) tail["gpus"].push_back(lane_json(lane));
+        list.finish(std::move(tail));
         return;
     }
     if (session.csv()) {
@@ -139,11 +189,12 @@ void print_summary(Session& session, const std::vector<Swept>& items, JsonList& 
         session.out() << csv_of(rows);
         return;
     }
-    session.out() << summary_table(session, items)
+    session.out() << summary_table(session, items, lanes)
                   << fmt::format(
                          "\n{} problems: {} tuned, {} fresh already, {} failed, {} left for lack of time; {}\n", items.size(),
                          count_of(items, State::tuned), count_of(items, State::fresh), count_of(items, State::failed),
-                         count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted), seconds_text(seconds));
+                         count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted), seconds_text(seconds))
+                  << lanes_text(lanes);
 }
 
 // Tells of the winners that are not stored, together where they are in one file. False if there are none.
@@ -159,7 +210,11 @@ bool complain_of_unstored(Session& session, const std::vector<Swept>& items) {
     return count > 0;
 }
 
-ExitCode verdict(Session& session, const std::vector<Swept>& items) {
+bool is_out(const tuner::LaneReport& lane) {
+    return !lane.out_because.empty();
+}
+
+ExitCode verdict(Session& session, const std::vector<Swept>& items, const std::vector<tuner::LaneReport>& lanes) {
     const bool all_stored = !complain_of_unstored(session, items);
     const std::size_t left = count_of(items, State::skipped_for_budget) + count_of(items, State::interrupted);
     if (session.stopped() || count_of(items, State::interrupted) > 0) {
@@ -169,7 +224,9 @@ ExitCode verdict(Session& session, const std::vector<Swept>& items) {
     }
     if (left > 0) session.complain(fmt::format("the total budget is used up; run the same command again for the other {}", left));
     if (!all_stored) return ExitCode::database;
-    return count_of(items, State::failed) > 0 ? ExitCode::some_failed : ExitCode::done;
+    if (!lanes.empty() && std::all_of(lanes.begin(), lanes.end(), is_out)) return ExitCode::gpu_unhealthy;
+    const bool some_out = std::any_of(lanes.begin(), lanes.end(), is_out);
+    return some_out || count_of(items, State::failed) > 0 ? ExitCode::some_failed : ExitCode::done;
 }
 
 // Fresh items end first; people look for them where they asked for them.
@@ -251,15 +308,54 @@ void forget_misses_of_fresh(const std::vector<Swept>& swept, db::WinnerStore& st
     }
 }
 
+// One, without --devices.
+std::vector<Gpu> gpus_of(Session& session) {
+    const char* purpose = "autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)";
+    if (!session.arguments().has("devices")) return {session.need_gpu(purpose)};
+    std::vector<Gpu> gpus = gpus_of_devices(session, purpose);
+    if (gpus.front().count == 1) session.remark("--devices: this host has one GPU, which does the whole list");
+    return free_ones(session, std::move(gpus));
+}
+
+std::vector<tuner::LaneReport> sweep_on_lanes(Session& session, const std::vector<Gpu>& gpus,
+                                              const std::vector<Problem>& problems, const tuner::SweepOptions& options,
+                                              tuner::TuneServices& services, ItemReporter& reporter) {
+    std::vector<tuner::LaneGpu> lanes;
+    for (const Gpu& gpu : gpus) lanes.push_back(lane_gpu(session, gpu));
+    return session.services().sweep_on(lanes, problems, options, session.store_options(), services, &reporter).lanes;
+}
+
+// Every n-th problem, from the i-th on: "2/8".
+std::vector<Problem> shard_of(const std::vector<Problem>& problems, const std::string& text) {
+    const std::size_t slash = text.find('/');
+    const std::string form = "--shard is I/N, such as 2/8 for the second of eight";
+    if (slash == std::string::npos) throw Error(ErrorCode::usage, form + "; it is '" + text + "'");
+    const auto count = parse_integer(text.substr(slash + 1), "N of --shard", {.least = 1, .most = 1'000'000});
+    const auto which = parse_integer(text.substr(0, slash), "I of --shard");
+    if (which < 1 || which > count)
+        throw Error(ErrorCode::usage, fmt::format("--shard {}: I is 1 to N, and there is no shard {} of {}", text, which, count));
+    std::vector<Problem> mine;
+    for (std::size_t i = static_cast<std::size_t>(which) - 1; i < problems.size(); i += static_cast<std::size_t>(count))
+        mine.push_back(problems[i]);
+    return mine;
+}
+
 ExitCode run_sweep(Session& session, const Arguments& arguments) {
     const bool of_misses = arguments.has("misses");
     if (of_misses && (arguments.has("shape") || arguments.has("shapes")))
         throw Error(ErrorCode::usage, "--misses takes its problems from the database; leave out --shape and --shapes");
     budget_of(arguments);
-    const std::vector<Problem> problems = of_misses ? missed_problems(session) : sweep_problems_of(session);
+    if (of_misses && arguments.has("shard"))
+        throw Error(ErrorCode::usage,
+                    "--shard divides a list, and --misses has a list that changes while it is worked off; leave "
+                    "out --shard: sweeps of one database share its misses");
+    std::vector<Problem> problems = of_misses ? missed_problems(session) : sweep_problems_of(session);
+    if (arguments.has("shard")) problems = shard_of(problems, arguments.text("shard"));
     if (problems.empty()) {
         if (session.json()) print_json(session, {{"items", Json::array()}, {"summary", Json::object()}, {"seconds", 0}});
-        if (session.plain()) session.out() << "no misses are recorded; programs record them with `record_misses`\n";
+        if (session.plain())
+            session.out() << (of_misses ? "no misses are recorded; programs record them with `record_misses`\n"
+                                        : "this shard has no problem: the list is shorter than N of --shard\n");
         return ExitCode::done;
     }
     check_choice(session, problems);
@@ -269,30 +365,39 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
         options.each = tune_options_of(session, problems.front(), devices_of_archs(arguments, {"sm_90a"}).front());
         return dry_run(session, problems, options);
     }
-    Gpu gpu = session.need_gpu("autotune sweep times kernels (autotune compile --shapes fills the cubin cache without a GPU)");
-    check_arch_is_the_gpus(session, problems, gpu);
-    options.each = tune_options_of(session, problems.front(), gpu.device);
+    std::vector<Gpu> gpus = gpus_of(session);
+    for (Gpu& gpu : gpus) {
+        check_arch_is_the_gpus(session, problems, gpu);
+        session.services().learn_versions(gpu, session.nvrtc_path());
+    }
+    options.each = tune_options_of(session, problems.front(), gpus.front().device);
     db::WinnerStore& store = session.open_store();
-    session.services().learn_versions(gpu, session.nvrtc_path());
     ProgressLine progress(session);
     progress.set_prefix(fmt::format("1/{}", problems.size()));
-    tuner::TuneServices services = session.tune_services(gpu, &store, &progress);
-    ItemReporter reporter(session, progress);
+    tuner::TuneServices services = session.tune_services(gpus.front(), &store, &progress);
+    ItemReporter reporter(session, progress, gpus.size() > 1);
+    std::vector<tuner::LaneReport> lanes;
     const auto summarise = [&] {
         progress.clear();
-        print_summary(session, in_order_of(problems, reporter.swept()), reporter.list());
+        print_summary(session, in_order_of(problems, reporter.swept()), lanes, reporter.list());
         session.out().flush();
     };
     try {
-        session.services().sweep(problems, options, services, &reporter);
+        if (gpus.size() == 1) {
+            session.services().sweep(problems, options, services, &reporter);
+        } else {
+            lanes = sweep_on_lanes(session, gpus, problems, options, services, reporter);
+        }
     } catch (const Error&) {
         summarise();
         complain_of_unstored(session, reporter.swept());
         throw;
     }
     summarise();
-    if (of_misses) forget_misses_of_fresh(reporter.swept(), store, gpu.device.identity);
-    return verdict(session, reporter.swept());
+    if (of_misses) {
+        for (const Gpu& gpu : gpus) forget_misses_of_fresh(reporter.swept(), store, gpu.device.identity);
+    }
+    return verdict(session, reporter.swept(), lanes);
 }
 
 }  // namespace
@@ -308,9 +413,10 @@ Command sweep_command() {
                      std::vector<Flag>{
                          shapes_flag(),
                          {"misses", "", "the problems for which the library had no winner, most-called first", false, {}},
+                         {"shard", "I/N", "every N-th problem of the list, from the I-th on", false, {}},
                          {"total-budget", "TIME", "stop starting problems after this time: 30m, 2h", false, {}, seconds_value()},
                          full_flag()} +
-                     choice_flags() + search_flags() + device_flags() +
+                     choice_flags() + search_flags() + device_flags() + devices_flags() +
                      std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag()} + store_flags() +
                      table_flags(),
             .takes_op_options = true,

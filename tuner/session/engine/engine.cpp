@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <utility>
 
 #include "src/core/error.h"
 
@@ -23,28 +22,16 @@ milliseconds until(const std::optional<Clock::time_point>& deadline, millisecond
 
 }  // namespace
 
-Engine::PrivateFolder::~PrivateFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-}
-
-std::string Engine::PrivateFolder::or_named(const std::string& named) {
-    if (!named.empty()) return named;
-    if (path_.empty()) {
-        std::error_code failed;
-        const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
-        std::string made = (failed ? "/tmp" : parent.string()) + "/autotune-XXXXXX";
-        if (::mkdtemp(made.data()) != nullptr) path_ = made;
-    }
-    return path_;
-}
-
 Engine::Engine(TuneServices& services)
     : services_(services),
       state_folder_(private_folder_.or_named(services.workers.lock_folder)),
-      pool_({.workers = services.workers,
-             .cache_folder = private_folder_.or_named(services.workers.cache_folder),
-             .warn = [this](const std::string& text) { warn(text); }}),
+      lock_folders_{services.workers.host_lock_folder, state_folder_},
+      own_pool_(services.compilers != nullptr ? nullptr
+                                              : std::make_unique<CompilePool>(CompilePool::Options{
+                                                    .workers = services.workers,
+                                                    .cache_folder = private_folder_.or_named(services.workers.cache_folder),
+                                                    .warn = [this](const std::string& text) { warn(text); }})),
+      pool_(services.compilers != nullptr ? *services.compilers : *own_pool_),
       gpu_worker_(services.workers, services.catalogue.definitions()),
       nvrtc_(services.provenance.nvrtc) {}
 
@@ -84,11 +71,14 @@ const std::string& Engine::nvrtc_version() {
 }
 
 void Engine::acquire_gpu() {
-    if (lock_ || goes_without_lock_ || state_folder_.empty()) return;
+    if (holds_gpu() || (lock_folders_.state.empty() && lock_folders_.host.empty())) return;
     bool warned = false;
     while (true) {
-        GpuLock::Attempt attempt = GpuLock::try_take(state_folder_, services_.device_uuid);
+        GpuLock::Attempt attempt = GpuLock::try_take(lock_folders_, services_.device_uuid);
         lock_ = std::move(attempt.lock);
+        if (!attempt.only_this_user.empty() && !std::exchange(has_warned_of_users_, true))
+            warn("tuners of other users are not kept off this GPU: " + attempt.only_this_user +
+                 "; ask an administrator for a folder /run/lock/autotune of mode 1777, or name another one in AUTOTUNE_LOCK_DIR");
         if (lock_) return;
         if (!attempt.failure.empty()) {
             goes_without_lock_ = true;
@@ -98,7 +88,7 @@ void Engine::acquire_gpu() {
             return;
         }
         if (!warned)
-            warn("another tuner is timing on this GPU (" + GpuLock::holder(state_folder_, services_.device_uuid) +
+            warn("another tuner is timing on this GPU (" + GpuLock::holder(lock_folders_, services_.device_uuid) +
                  "); waiting for it to finish");
         warned = true;
         pump(kLongestWait);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tuner/session/tune.h"
 #include "tuner/worker/gpu_lock.h"
 #include "tuner/worker/gpu_worker_client.h"
+#include "tuner/worker/run_folder.h"
 
 namespace autotune::tuner {
 
@@ -21,7 +23,7 @@ class Engine {
   public:
     explicit Engine(TuneServices& services);
 
-    CompilePool& pool() { return pool_; }
+    Compilers& pool() { return pool_; }
     GpuWorkerClient& gpu_worker() { return gpu_worker_; }
     TuneServices& services() { return services_; }
     // GPU locks and journals; empty: there is no such folder.
@@ -42,6 +44,7 @@ class Engine {
     // Where nobody can take it (no folder, a file system without locks) the run goes on without, with one warning.
     void acquire_gpu();
     void release_gpu() { lock_.reset(); }
+    bool holds_gpu() const { return lock_.has_value() || goes_without_lock_; }
     bool stopping() const { return services_.stop != nullptr && services_.stop->load(); }
     int new_owner() { return ++owners_; }
     // A descriptor that ends a wait when it is readable; unwatch() before it is closed.
@@ -53,22 +56,15 @@ class Engine {
   private:
     void warn(const std::string& text);
 
-    // For what the services name no folder for: one for this run alone; empty where none can be made.
-    class PrivateFolder {
-      public:
-        ~PrivateFolder();
-        std::string or_named(const std::string& named);
-
-      private:
-        std::string path_;
-    };
-
     TuneServices& services_;
-    PrivateFolder private_folder_;
+    RunFolder private_folder_;
     std::string state_folder_;
+    LockFolders lock_folders_;
     std::optional<GpuLock> lock_;  // outlives the workers
     bool goes_without_lock_ = false;
-    CompilePool pool_;
+    bool has_warned_of_users_ = false;
+    std::unique_ptr<CompilePool> own_pool_;  // where the services bring none
+    Compilers& pool_;
     GpuWorkerClient gpu_worker_;
     std::string nvrtc_;
     std::vector<int> watched_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tuner/compile/compile_worker.h"
+#include "tuner/session/lanes/lane.h"
 #include "tuner/session/tune.h"
 #include "tuner/worker/gpu_worker.h"
 #include "tuner/worker/protocol/worker_channel.h"
@@ -42,6 +43,7 @@ int run(const std::string& kind, const Flags& flags) {
     if (kind == "compile")
         return run_compile_worker(
             {text(flags, "--nvrtc"), number(flags, "--driver-major"), all(flags, "--libraries"), text(flags, "--log-level")});
+    if (kind == "lane") return run_lane(text(flags, "--log-level"));
     return run_gpu_worker(
         {number(flags, "--device"), text(flags, "--templates"), all(flags, "--libraries"), text(flags, "--log-level")});
 }
@@ -50,9 +52,10 @@ int run(const std::string& kind, const Flags& flags) {
 
 // `arguments` is what follows "__worker": the kind, then flags with a value each. Only the coordinator calls this.
 WorkerEnd worker_main(const std::vector<std::string>& arguments) {
-    if (arguments.empty()) return {kUsage, "__worker wants a kind: compile or gpu"};
+    if (arguments.empty()) return {kUsage, "__worker wants a kind: compile, gpu or lane"};
     const std::string& kind = arguments.front();
-    if (kind != "compile" && kind != "gpu") return {kUsage, "there is no worker '" + kind + "': compile and gpu are known"};
+    if (kind != "compile" && kind != "gpu" && kind != "lane")
+        return {kUsage, "there is no worker '" + kind + "': compile, gpu and lane are known"};
     if (arguments.size() % 2 == 0) return {kUsage, "flags of __worker have a value each; " + arguments.back() + " has none"};
     Flags flags;
     for (std::size_t i = 1; i + 1 < arguments.size(); i += 2) flags.emplace(arguments[i], arguments[i + 1]);

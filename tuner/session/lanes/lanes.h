@@ -26,7 +26,7 @@ struct LaneReport {
     int items = 0;       // brought to an end
     double seconds = 0;  // of these items together
     int restarts = 0;
-    std::string out_because;  // why it takes no more work; empty: it was in order to the end
+    std::string out_because{};  // why it takes no more work; empty: it was in order to the end
 };
 
 struct LanesOptions {

@@ -37,7 +37,9 @@ class WorkSource {
     // The next item for this lane; nullopt: none at the moment. `is_ahead`: the lane is still at work, and the item is only
     // prepared meanwhile; an item that another lane could begin at once is better kept.
     virtual std::optional<Item> take(const LaneView& lane, bool is_ahead) = 0;
-    // Whether take() will never give another item: the lanes end when what they have is done.
+    // This lane takes no more items: its GPU is out.
+    virtual void lane_out(const LaneView& lane) = 0;
+    // Whether take() will never give another item to the lanes that are left: they end when what they have is done.
     virtual bool is_exhausted() const = 0;
     // The item was tuned, found fresh, failed for a reason of its own, or was interrupted.
     virtual void done(const LaneView& lane, std::size_t id, SweepItem item) = 0;

@@ -1,57 +1,41 @@
 #include <algorithm>
-#include <chrono>
-#include <future>
-#include <memory>
-#include <system_error>
 
-#include "src/core/error.h"
+#include "tuner/session/sweep/item_loop.h"
 #include "tuner/session/tune.h"
-#include "tuner/session/tune/tune_run.h"
 
 namespace autotune::tuner {
 namespace {
 
-// Many problems on one pool and one GPU worker: while one is on the GPU, the next one compiles.
+// A list of problems on one GPU.
 class Sweep {
   public:
     Sweep(const SweepOptions& options, TuneServices& services, SweepObserver* observer)
-        : options_(options),
-          services_(services),
-          observer_(observer),
-          engine_(services),
-          host_(engine_),
-          shared_{engine_, host_, {}, {}} {}
+        : options_(options), services_(services), observer_(observer), loop_(options.each, services) {}
 
     std::vector<SweepItem> run(const std::vector<Problem>& problems);
 
   private:
     void sort_out(const std::vector<Problem>& problems);
-    void tune_item(std::size_t index);
-    std::unique_ptr<TuneRun> begin(std::size_t index, int urgency);
-    void begin_next(std::size_t after);
-    void fail(SweepItem& item, const Error& error);
+    void tune_item(std::size_t index, bool is_again = false);
+    void look_again();
+    const Problem* following(std::size_t index) const;
     void tell(const SweepItem& item);
     bool out_of_time() const { return options_.total_seconds > 0 && seconds_since(begun_) >= options_.total_seconds; }
 
     SweepOptions options_;
     TuneServices& services_;
     SweepObserver* observer_;
-    Engine engine_;
-    GpuWorkerHost host_;
-    RunShared shared_;
+    ItemLoop loop_;
     Clock::time_point begun_ = Clock::now();
     std::vector<SweepItem> items_;
     std::vector<bool> settled_;
-    std::unique_ptr<TuneRun> next_;
-    std::future<std::unique_ptr<const Candidates>> listing_;  // of the next problem
-    std::size_t next_index_ = 0;
+    std::vector<std::size_t> in_work_;  // of other processes
     std::size_t done_ = 0;
     double tuned_seconds_ = 0;
     int tuned_ = 0;
-    bool stopped_ = false;
 };
 
-// What is fresh is known before any process starts.
+// Fresh problems are known before any process starts.
 void Sweep::sort_out(const std::vector<Problem>& problems) {
     for (const Problem& problem : problems) {
         SweepItem item;
@@ -74,7 +58,7 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
     sort_out(problems);
     for (std::size_t i = 0; i < items_.size(); ++i) {
         if (settled_[i]) continue;
-        if (stopped_ || engine_.stopping()) {
+        if (loop_.stopped()) {
             items_[i].state = SweepItem::State::interrupted;
         } else if (out_of_time()) {
             items_[i].state = SweepItem::State::skipped_for_budget;
@@ -82,78 +66,46 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
         } else {
             tune_item(i);
         }
-        tell(items_[i]);
+        if (items_[i].state == SweepItem::State::in_work) {
+            in_work_.push_back(i);
+        } else {
+            tell(items_[i]);
+        }
     }
+    look_again();
     return std::move(items_);
 }
 
-std::unique_ptr<TuneRun> Sweep::begin(std::size_t index, int urgency) {
-    const Problem& problem = items_[index].problem;
-    auto candidates =
-        next_index_ == index && listing_.valid() ? listing_.get() : list_candidates(problem, options_.each, services_);
-    auto run = std::make_unique<TuneRun>(shared_, problem, options_.each, std::move(candidates));
-    run->start(urgency);
-    return run;
-}
-
-// A second thread lists the next problem's candidates while this one is on the GPU: listing some 300,000 takes noticeable time.
-// Its first ideas compile once this one's queue is short.
-void Sweep::begin_next(std::size_t after) {
-    std::size_t index = after + 1;
-    while (index < items_.size() && settled_[index]) ++index;
-    if (index >= items_.size() || next_ != nullptr) return;
-    if (next_index_ != index) {
-        next_index_ = index;
-        const auto list = [this, problem = items_[index].problem] { return list_candidates(problem, options_.each, services_); };
-        try {
-            listing_ = std::async(std::launch::async, list);
-        } catch (const std::system_error&) {  // no thread to be had: it is listed when it is its turn
-            listing_ = {};
+// Problems that other processes were tuning: their winners are there by now, or will be soon, or the problem is free again.
+void Sweep::look_again() {
+    if (!in_work_.empty() && services_.observer != nullptr)
+        services_.observer->on_warning("another process is tuning " + std::to_string(in_work_.size()) +
+                                       " of these problems; they are looked up once it is done");
+    for (const std::size_t index : in_work_) {
+        SweepItem& item = items_[index];
+        while (item.state == SweepItem::State::in_work) {
+            tune_item(index, true);
+            if (item.state == SweepItem::State::in_work) loop_.rest(0.2);
+            if (item.state == SweepItem::State::in_work && loop_.stopped()) item.state = SweepItem::State::interrupted;
         }
-    }
-    if (!listing_.valid() || listing_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-    if (engine_.pool().pending() >= engine_.pool().capacity()) return;
-    try {
-        next_ = begin(index, 2);
-    } catch (const Error&) {
-        next_.reset();  // said again, and noted, when it is its turn
+        tell(item);
     }
 }
 
-void Sweep::tune_item(std::size_t index) {
+void Sweep::tune_item(std::size_t index, bool is_again) {
     SweepItem& item = items_[index];
-    const auto begun = Clock::now();
-    try {
-        std::unique_ptr<TuneRun> run = next_index_ == index && next_ != nullptr ? std::move(next_) : begin(index, 1);
-        engine_.set_idle_hook([this, index, current = run.get()] {
-            current->refill();
-            begin_next(index);
-            if (next_ != nullptr) next_->refill();
-        });
-        item.result = run->finish();
-        item.state = item.result->interrupted ? SweepItem::State::interrupted
-                     : item.result->tuned     ? SweepItem::State::tuned
-                                              : SweepItem::State::fresh;  // another tuner stored it meanwhile
-        stopped_ = item.result->interrupted;
-    } catch (const Error& error) {
-        fail(item, error);
-    } catch (const Interrupted&) {
-        item.state = SweepItem::State::interrupted;
-        stopped_ = true;
-    }
-    engine_.set_idle_hook({});
-    item.seconds = seconds_since(begun);
+    loop_.tune(
+        item, [this, index] { return following(index); }, is_again);
+    if (item.state == SweepItem::State::in_work) return;
     tuned_seconds_ += item.seconds;
     ++tuned_;
 }
 
-// A problem that nothing can do is an item's failure; a card that is ill, or a store that fails, ends the sweep.
-void Sweep::fail(SweepItem& item, const Error& error) {
-    const ErrorCode code = error.code();
-    if (ends_all(code)) throw error;
-    item.state = code == ErrorCode::interrupted ? SweepItem::State::interrupted : SweepItem::State::failed;
-    stopped_ = code == ErrorCode::interrupted;
-    item.detail = error.what();
+const Problem* Sweep::following(std::size_t index) const {
+    for (++index; index < items_.size(); ++index) {
+        if (!settled_[index]) return &items_[index].problem;
+    }
+    return nullptr;
 }
 
 void Sweep::tell(const SweepItem& item) {

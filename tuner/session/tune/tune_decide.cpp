@@ -253,6 +253,7 @@ db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) c
     std::string& decided_by = winner.evidence.decided_by;
     if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
     if (judged_by_ == Reference::sampled) decided_by += "; verified on sampled rows and columns and as a product";
+    if (!services().note.empty()) decided_by += "; " + services().note;
     return winner;
 }
 

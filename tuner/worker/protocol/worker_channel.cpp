@@ -1,6 +1,7 @@
 #include "tuner/worker/protocol/worker_channel.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -40,6 +41,19 @@ std::optional<Message> WorkerChannel::receive() {
         const ssize_t count = ::read(in_.get(), chunk.data(), chunk.size());
         if (count > 0) decoder_.feed(std::span(chunk).first(static_cast<std::size_t>(count)));
         if (count == 0 || (count < 0 && errno != EINTR)) return std::nullopt;
+    }
+}
+
+std::optional<Message> WorkerChannel::receive_now() {
+    std::array<std::byte, 65536> chunk;
+    while (true) {
+        if (auto message = decoder_.next()) return message;
+        pollfd readable{in_.get(), POLLIN, 0};
+        const int ready = ::poll(&readable, 1, 0);
+        if (ready == 0 || (ready < 0 && errno == EINTR)) return std::nullopt;
+        const ssize_t count = ::read(in_.get(), chunk.data(), chunk.size());
+        if (count > 0) decoder_.feed(std::span(chunk).first(static_cast<std::size_t>(count)));
+        if (count == 0 || (count < 0 && errno != EINTR) || !decoder_.broken().empty()) ::_exit(1);
     }
 }
 

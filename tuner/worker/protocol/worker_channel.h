@@ -15,6 +15,10 @@ class WorkerChannel {
     WorkerChannel();
     // Blocks for the next message; nullopt when the coordinator has closed its end or is not to be understood.
     std::optional<Message> receive();
+    // A message that has come whole; nullopt while there is none. Ends the process if the coordinator is gone, or not to be
+    // understood.
+    std::optional<Message> receive_now();
+    int read_fd() const { return in_.get(); }
     // Blocks until written. Ends the process if the coordinator is gone: nobody is left to work for.
     void send(const Message& message);
 

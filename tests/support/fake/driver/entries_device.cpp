@@ -29,6 +29,7 @@ CUresult init(unsigned) {
     sleep_s(script.number("driver", "init_delay_s", 0));
     auto code = static_cast<CUresult>(static_cast<int>(script.number("driver", "init", CUDA_SUCCESS)));
     if (code == CUDA_SUCCESS && machine.vanished_for_good()) code = CUDA_ERROR_UNKNOWN;
+    if (code == CUDA_SUCCESS && device_count() == 0) code = CUDA_ERROR_NO_DEVICE;
     if (const Rule* rule = Script::get().fire({"cuInit", "", nullptr}); rule != nullptr && code == CUDA_SUCCESS) {
         if (rule->action == "crash") crash(rule->word("how", "segv"));
         if (rule->action == "hang") sleep_s(rule->number("seconds", 60));
@@ -181,6 +182,9 @@ CUresult device_get_attribute(int* value, CUdevice_attribute attribute, CUdevice
         case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
             *value = of("blocks_sm");
             break;
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+            *value = of("pci_bus");
+            break;
         default:
             *value = 0;
             break;
@@ -202,7 +206,7 @@ CUresult device_get_uuid(CUuuid* uuid, CUdevice device) {
     std::memset(uuid->bytes, 0, sizeof(uuid->bytes));
     uuid->bytes[0] = static_cast<char>(0xfa);
     uuid->bytes[1] = 0x4e;
-    uuid->bytes[15] = static_cast<char>(device_number(device, "uuid") + device);
+    uuid->bytes[15] = static_cast<char>(device_number(device, "uuid_byte"));
     return CUDA_SUCCESS;
 }
 

@@ -79,7 +79,9 @@ std::size_t Machine::capacity_bytes() const {
 
 // Without what the script says that other processes hold.
 std::size_t Machine::free_bytes() const {
-    const auto others = static_cast<std::size_t>(Script::get().number("nvml", "others_mib", 0)) << 20;
+    const Script& script = Script::get();
+    const auto others = static_cast<std::size_t>(std::atof(script.reading(script.devices().at(0), "others_mib", "0").c_str()))
+                        << 20;
     return capacity_bytes() - std::min(capacity_bytes(), used_bytes_ + others);
 }
 

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/core/error.h"
+#include "tools/cli/session.h"
+#include "tuner/session/lanes/lanes.h"
+
+namespace autotune::cli {
+
+// The flags of commands that may work on several GPUs: --devices, --each-class.
+std::vector<Flag> devices_flags();
+// The GPUs that --devices names, in its order: ordinals and UUIDs with commas between, or `all`, by PCI address. Throws
+// Error{usage} for one that is not there or is named twice, and for cards of several kinds without --each-class.
+std::vector<Gpu> gpus_of_devices(Session& session, const std::string& purpose);
+// Why a card is not to be worked on, as a sentence without its end; empty if it is free. Others' programs count: more than a GiB
+// of its memory or a tenth of its time. The code is no_gpu or gpu_in_use.
+struct CardTrouble {
+    std::string text;
+    ErrorCode code = ErrorCode::gpu_in_use;
+};
+CardTrouble why_not_free(Session& session, const Gpu& gpu);
+// The GPUs without those that are not free. Of `all`, one that is not free is passed over with a warning, and Error is thrown if
+// none is left; one that was named throws.
+std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus);
+// "GPU 1 (GPU-5a3c...)".
+std::string gpu_text(const Gpu& gpu);
+tuner::LaneGpu lane_gpu(Session& session, const Gpu& gpu);
+
+}  // namespace autotune::cli

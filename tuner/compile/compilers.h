@@ -1,0 +1,69 @@
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/system/clock.h"
+#include "src/jit/compiler.h"
+
+namespace autotune::tuner {
+
+// An instance, or why there is none.
+struct CompileOutcome {
+    std::shared_ptr<const jit::Compiled> compiled;
+    CompileReport report;
+    std::string failure;           // one sentence; empty if compiled
+    bool by_circumstance = false;  // the machine's doing (Trial::by_circumstance)
+    std::string rejected;          // the compiler's report disqualifies it
+    std::string log;
+};
+// Of an instance that the cubin cache has.
+CompileOutcome outcome_from_cache(jit::Compiled found);
+
+// Compiles instances beside the caller, each once: a pool of this process (CompilePool), or that of the parent of several lanes.
+// Driven by the caller's poll loop; callbacks run inside submit() (what is cached) or serve().
+class Compilers {
+  public:
+    using Callback = std::function<void(const CompileOutcome&)>;
+    struct Job {
+        jit::Rendered rendered;
+        int urgency = 1;          // 0 before 1 before 2
+        int owner = 0;            // for cancel()
+        std::string keep_folder;  // sources, logs and cubins for people; empty: none
+        int client = 0;           // jobs of one urgency take turns by client
+    };
+
+    virtual ~Compilers() = default;
+
+    virtual void submit(Job job, Callback done) = 0;
+    // Forgets the callbacks of an owner and every job nobody else waits for that has not begun.
+    virtual void cancel(int owner) = 0;
+
+    // Descriptors to wait on, and what to do after waiting.
+    virtual void add_to(std::vector<pollfd>& fds) const = 0;
+    virtual void serve() = 0;
+    virtual std::optional<Clock::time_point> next_deadline() const = 0;
+
+    // Stops compilers where they stand, so that timing has the machine to itself. New jobs wait.
+    virtual void pause() = 0;
+    virtual void resume() = 0;
+    // How many compile at once, and how many jobs are not done.
+    virtual std::size_t capacity() const = 0;
+    virtual std::size_t pending() const = 0;
+    virtual int compiled() const = 0;
+    virtual double busy_seconds() const = 0;
+    // NVRTC's version; nullopt until a compiler has said it.
+    virtual std::optional<std::string> nvrtc_version() = 0;
+
+  protected:
+    Compilers() = default;
+    Compilers(const Compilers&) = default;
+    Compilers& operator=(const Compilers&) = default;
+};
+
+}  // namespace autotune::tuner
