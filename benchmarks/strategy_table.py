@@ -20,7 +20,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--evaluations", type=int, default=1000, help="limit of a run")
     parser.add_argument("--strategy", default="all")
-    parser.add_argument("--percent", type=int, choices=(10, 5, 1), default=5)
+    parser.add_argument("--percent", type=int, choices=(10, 5, 2, 1), default=5)
     return parser.parse_args()
 
 

@@ -11,6 +11,7 @@
 #include "db/database_error.h"
 #include "db/warning.h"
 #include "src/core/former_templates.h"
+#include "src/records/correction.h"
 #include "src/records/winner.h"
 
 namespace autotune::db {
@@ -140,6 +141,12 @@ class WinnerStore {
     // Most-called first, of those the latest first.
     virtual std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const = 0;
     virtual std::int64_t count_misses() const = 0;
+
+    // The cost models' errors as trials on a card show them; of all classes of problems where `class_key` is empty. Rows that are
+    // not valid are passed over with a warning.
+    virtual std::vector<CostCorrection> corrections(const std::string& device_key, const std::string& class_key) const = 0;
+    // Each replaces the one of the same card, family, template, NVRTC and class. Neither export nor merge knows of them.
+    virtual void put_corrections(std::span<const CostCorrection> corrections) = 0;
 
     virtual const std::string& path() const = 0;
     // Version of SQLite at run time, schema version, journal mode: for doctor.

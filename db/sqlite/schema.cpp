@@ -120,16 +120,27 @@ DROP INDEX winner_key;
 CREATE UNIQUE INDEX winner_key ON winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, restricted_to);
 )sql";
 
+// Schema 6: what a search was expected to gain when it ended, and what trials say of the cost models' errors. `learning` refers
+// to no other table: deleting its rows, all or some, resets what was learned and leaves no orphans.
+constexpr const char* kStep6 = R"sql(
+ALTER TABLE evidence ADD COLUMN expected_gain REAL;
+CREATE TABLE learning(
+    device TEXT NOT NULL, family TEXT NOT NULL, template TEXT NOT NULL, nvrtc TEXT NOT NULL, class TEXT NOT NULL,
+    problems INTEGER NOT NULL, trials INTEGER NOT NULL, deviation REAL NOT NULL, effects TEXT NOT NULL, date TEXT NOT NULL,
+    PRIMARY KEY(device, family, template, nvrtc, class)) STRICT, WITHOUT ROWID;
+)sql";
+
 // A new file runs all of them too, so a migrated file and a new one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
 };
-constexpr std::array<Step, 5> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
+constexpr std::array<Step, 6> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
                                          {kStep2, "PRAGMA user_version = 2"},
                                          {kStep3, "PRAGMA user_version = 3"},
                                          {kStep4, "PRAGMA user_version = 4"},
-                                         {kStep5, "PRAGMA user_version = 5"}}};
+                                         {kStep5, "PRAGMA user_version = 5"},
+                                         {kStep6, "PRAGMA user_version = 6"}}};
 constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
 static_assert(kApplicationId == 1096045902);
 

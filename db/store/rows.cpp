@@ -105,7 +105,8 @@ void insert_evidence(Connection& connection, std::int64_t winner_id, const Evide
     Query query = connection.query(
         "INSERT INTO evidence(winner_id, rounds, decided_by, max_error, space_legal, tried, failed, seconds, compile_seconds, "
         "verify_seconds, measure_seconds, stopped_by, seed, sm_clock_mhz, power_w, temperature_c, throttle_reasons, failures, "
-        "accumulation_error) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)");
+        "accumulation_error, expected_gain) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, "
+        "?18, ?19, ?20)");
     Pairs failures;
     for (const auto& [status, count] : evidence.failures) failures.emplace_back(status, count);
     query.bind_all(winner_id, evidence.rounds, evidence.decided_by, evidence.max_error,
@@ -115,7 +116,7 @@ void insert_evidence(Connection& connection, std::int64_t winner_id, const Evide
     query
         .bind_all(evidence.measure_seconds, evidence.stopped_by, std::bit_cast<std::int64_t>(evidence.seed),
                   conditions.sm_clock_mhz, conditions.power_w, conditions.temperature_c, bits_of(conditions.throttle_reasons),
-                  pairs_to_text(failures), evidence.accumulation_error)
+                  pairs_to_text(failures), evidence.accumulation_error, evidence.expected_gain)
         .run();
 }
 
@@ -195,6 +196,7 @@ std::string read_evidence(Query& query, Evidence& evidence) {
         *seconds = query.real();
     }
     evidence.stopped_by = query.text();
+    evidence.expected_gain = query.maybe_real();
     evidence.seed = std::bit_cast<std::uint64_t>(query.integer());
     evidence.conditions.sm_clock_mhz = maybe_small(query);
     evidence.conditions.power_w = maybe_small(query);
@@ -335,6 +337,7 @@ std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Deta
         "v.rounds, v.decided_by, "
         "v.max_error, v.accumulation_error, "
         "v.space_legal, v.tried, v.failed, v.seconds, v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, "
+        "v.expected_gain, "
         "v.seed, "
         "v.sm_clock_mhz, v.power_w, v.temperature_c, v.throttle_reasons, v.failures FROM winner w "
         "JOIN problem_class c ON c.id = w.class_id JOIN device d ON d.id = w.device_id JOIN template t ON t.id = w.template_id "

@@ -7,6 +7,7 @@
 #include "db/sqlite/orphans.h"
 #include "db/sqlite/schema.h"
 #include "db/sqlite/sqlite_handle.h"
+#include "db/store/corrections.h"
 #include "db/store/former_rows.h"
 #include "db/store/integrity.h"
 #include "db/store/listing.h"
@@ -312,6 +313,28 @@ std::vector<MissRow> Store::misses(std::size_t limit) const {
 
 std::int64_t Store::count_misses() const {
     return impl_->reading([](Connection& source) { return number_of_misses(source); });
+}
+
+std::vector<CostCorrection> Store::corrections(const std::string& device_key, const std::string& class_key) const {
+    int skipped = 0;
+    std::vector<CostCorrection> found = impl_->reading([&](Connection& source) {
+        skipped = 0;
+        return read_corrections(source, device_key, class_key, skipped);
+    });
+    if (skipped > 0)
+        impl_->log.add({WarningKind::invalid_row, "database " + path() + " holds " + std::to_string(skipped) +
+                                                      " corrections of cost models that are not valid; they are not used"});
+    return found;
+}
+
+void Store::put_corrections(std::span<const CostCorrection> corrections) {
+    for (const CostCorrection& one : corrections)
+        if (const auto why = records::why_invalid(one))
+            throw database_error(path(), "cannot take a correction of a cost model (" + *why + ")",
+                                 "internal error: invalid row, nothing was stored");
+    impl_->write([&](Connection& connection) {
+        for (const CostCorrection& one : corrections) write_correction(connection, one);
+    });
 }
 
 const std::string& Store::path() const {

@@ -45,6 +45,8 @@ class Store final : public WinnerStore {
     void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) override;
     std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const override;
     std::int64_t count_misses() const override;
+    std::vector<CostCorrection> corrections(const std::string& device_key, const std::string& class_key) const override;
+    void put_corrections(std::span<const CostCorrection> corrections) override;
     const std::string& path() const override;
     std::string describe() const override;
     FileHealth check() const override;

@@ -120,6 +120,7 @@ void visit_fields(Self& evidence, Visitor& fields) {
     fields.member("verify_seconds", evidence.verify_seconds);
     fields.member("measure_seconds", evidence.measure_seconds);
     fields.member("stopped_by", evidence.stopped_by);
+    fields.member("expected_gain", evidence.expected_gain);
     fields.member("seed", evidence.seed);
     fields.object("conditions", evidence.conditions);
     fields.list("finalists", evidence.finalists);

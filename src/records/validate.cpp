@@ -128,6 +128,8 @@ Why flaw_of(const Evidence& evidence) {
         return outside("max_error", *evidence.max_error, "0 to 1e300");
     if (evidence.accumulation_error && !in_range(*evidence.accumulation_error, 0, 1e300))
         return outside("accumulation_error", *evidence.accumulation_error, "0 to 1e300");
+    if (evidence.expected_gain && !in_range(*evidence.expected_gain, 0, 1e300))
+        return outside("expected_gain", *evidence.expected_gain, "0 to 1e300");
     for (const int count : {evidence.rounds, evidence.tried, evidence.failed}) {
         if (count < 0 || count > kMaxCount) return outside("a count of the evidence", count, "0 to 1e9");
     }

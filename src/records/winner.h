@@ -51,7 +51,8 @@ struct Evidence {
     int tried = 0, failed = 0;      // candidates
     double seconds = 0;             // the whole tune
     double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
-    std::string stopped_by{};  // "budget", "space exhausted", "interrupted"
+    std::string stopped_by{};               // "expected gain", "budget", "space exhausted", "interrupted"
+    std::optional<double> expected_gain{};  // that a longer search would have brought, as a share of the time
     std::uint64_t seed = 0;
     Conditions conditions{};                              // median of the final rounds
     std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first

@@ -51,6 +51,7 @@ TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
     EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
     EXPECT_EQ(found[0].evidence.finalists.at(0).after_itself_us, std::nullopt);  // nor these
     EXPECT_EQ(found[0].evidence.accumulation_error, std::nullopt);
+    EXPECT_EQ(found[0].evidence.expected_gain, std::nullopt);
     EXPECT_EQ(store.verify_integrity(), "");
 }
 

@@ -69,6 +69,7 @@ inline Winner sample_winner(const Problem& problem = sample_problem(), double me
     evidence.failed = 3;
     evidence.seconds = 40.5;
     evidence.stopped_by = "budget";
+    evidence.expected_gain = 0.0125;
     evidence.seed = 0xFFFFFFFFFFFFFFF1ULL;
     evidence.conditions = {.sm_clock_mhz = 1755, .power_w = 690, .temperature_c = 61, .throttle_reasons = std::uint64_t{1} << 63};
     evidence.finalists = {

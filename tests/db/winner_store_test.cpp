@@ -55,6 +55,59 @@ TEST_P(AnyStore, KeepsUnknownConditionsUnknown) {
     EXPECT_EQ(found.evidence.accumulation_error, std::nullopt);
 }
 
+// ---- what was learned ----
+
+CostCorrection sample_correction(const std::string& family = "gemm/wgmma", const std::string& nvrtc = "13.0") {
+    return {.device_key = sample_device().key(),
+            .family = family,
+            .template_identity = "3f2a00ff",
+            .nvrtc = nvrtc,
+            .class_key = sample_problem().class_key(),
+            .problems = 3,
+            .trials = 75,
+            .deviation = 0.0625,
+            .effects = {{"", 0, -0.125, 31}, {"block_m", 128, 0.5, 12}},
+            .date = "2026-11-28T18:00:00Z"};
+}
+
+TEST_P(AnyStore, GivesBackACorrectionOfACostModel) {
+    const CostCorrection put = sample_correction();
+    store_->put_corrections({&put, 1});
+    const auto found = store_->corrections(put.device_key, put.class_key);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].family, "gemm/wgmma");
+    EXPECT_EQ(found[0].template_identity, "3f2a00ff");
+    EXPECT_EQ(found[0].nvrtc, "13.0");
+    EXPECT_EQ(found[0].problems, 3);
+    EXPECT_EQ(found[0].trials, 75);
+    EXPECT_EQ(found[0].deviation, 0.0625);
+    EXPECT_EQ(found[0].effects, put.effects);
+    EXPECT_EQ(found[0].date, "2026-11-28T18:00:00Z");
+}
+
+TEST_P(AnyStore, KeepsOneCorrectionForEachCardFamilyClassTemplateAndNvrtc) {
+    const CostCorrection put = sample_correction();
+    CostCorrection newer = put;
+    newer.problems = 4;
+    const std::vector<CostCorrection> others = {put, newer, sample_correction("gemm/mma"),
+                                                sample_correction("gemm/wgmma", "12.8")};
+    store_->put_corrections(others);
+    const auto found = store_->corrections(put.device_key, "");
+    ASSERT_THAT(found, SizeIs(3));
+    EXPECT_EQ(found[0].family, "gemm/mma");
+    EXPECT_EQ(found[1].nvrtc, "12.8");
+    EXPECT_EQ(found[2].problems, 4) << "the later one took the place of the other";
+    EXPECT_THAT(store_->corrections(put.device_key, "gemm of another class"), IsEmpty());
+    EXPECT_THAT(store_->corrections("another card", put.class_key), IsEmpty());
+}
+
+TEST_P(AnyStore, TakesNoCorrectionThatIsNotValid) {
+    CostCorrection wrong = sample_correction();
+    wrong.effects[0].effect = 4;
+    EXPECT_THROW(store_->put_corrections({&wrong, 1}), DatabaseError);
+    EXPECT_THAT(store_->corrections(wrong.device_key, ""), IsEmpty());
+}
+
 TEST_P(AnyStore, NeverMatchesAnotherDevice) {
     WinnerStore& store = *store_;
     store.put(sample_winner());

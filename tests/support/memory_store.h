@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -152,6 +153,25 @@ class MemoryStore final : public db::WinnerStore {
     }
     std::int64_t count_misses() const override { return static_cast<std::int64_t>(misses_.size()); }
 
+    std::vector<CostCorrection> corrections(const std::string& device_key, const std::string& class_key) const override {
+        std::vector<CostCorrection> found;
+        for (const CostCorrection& one : corrections_)
+            if (one.device_key == device_key && (class_key.empty() || one.class_key == class_key)) found.push_back(one);
+        std::sort(found.begin(), found.end(),
+                  [](const CostCorrection& a, const CostCorrection& b) { return key_of(a) < key_of(b); });
+        return found;
+    }
+    void put_corrections(std::span<const CostCorrection> corrections) override {
+        for (const CostCorrection& one : corrections)
+            if (const auto why = records::why_invalid(one)) throw refused(*why);
+        for (const CostCorrection& one : corrections) {
+            std::erase_if(corrections_, [&](const CostCorrection& old) {
+                return old.device_key == one.device_key && key_of(old) == key_of(one);
+            });
+            corrections_.push_back(one);
+        }
+    }
+
     const std::string& path() const override { return path_; }
     std::string describe() const override { return "in memory, " + std::to_string(winners_.size()) + " winners"; }
     db::FileHealth check() const override { return {}; }
@@ -166,6 +186,9 @@ class MemoryStore final : public db::WinnerStore {
         StoredTrial trial;
     };
 
+    static std::tuple<std::string, std::string, std::string, std::string> key_of(const CostCorrection& one) {
+        return {one.family, one.class_key, one.template_identity, one.nvrtc};
+    }
     static bool is_of(const Winner& winner, const Problem& problem, const DeviceIdentity& device) {
         return winner.class_key == problem.class_key() && winner.device.key() == device.key();
     }
@@ -190,6 +213,7 @@ class MemoryStore final : public db::WinnerStore {
     std::deque<Winner> winners_;  // newest first
     std::vector<Tried> trials_;   // in the order in which they were last recorded
     std::deque<db::MissRow> misses_;
+    std::vector<CostCorrection> corrections_;
 };
 
 }  // namespace autotune::test

@@ -51,6 +51,12 @@ std::vector<Flag> search_flags() {
                 false,
                 {},
                 count},
+               {"target-gain",
+                "PERCENT",
+                "per problem: end the search when going on is expected to gain less; 0: never; default 0.5",
+                false,
+                {},
+                percent_value()},
                {"target", "TIME", "per problem: end the search at a kernel this fast: 95us, 1.2ms", false, {}, time_us_value()},
                {"seed", "N", "seed of the search and of the data; default 1", false, {}, seed_value()},
                {"strategy", "NAME", "how to search", false, tuner::strategy_names()},
@@ -67,7 +73,13 @@ std::vector<Flag> search_flags() {
                 false,
                 {},
                 positive_value(1'000'000)},
-               {"retune", "", "search even if the database has a valid winner", false, {}}} +
+               {"retune", "", "search even if the database has a valid winner", false, {}},
+               {"no-learning",
+                "",
+                "order candidates by the cost models alone: what earlier problems said of their errors is neither used nor added "
+                "to",
+                false,
+                {}}} +
            measuring_flags() + std::vector<Flag>{keep_flag()};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "src/core/error.h"
 #include "src/core/statistics/statistics.h"
@@ -109,8 +110,19 @@ std::vector<std::size_t> Rungs::ranked(int least_rung) const {
     return result;
 }
 
+// The first two stay in any case.
+void Rungs::leave_out_hopeless(std::vector<std::size_t>& order) const {
+    constexpr std::size_t kAlways = 2;
+    if (order.size() <= kAlways) return;
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const std::size_t candidate : order) best_us = std::min(best_us, entries_.at(candidate).estimate_us);
+    const auto is_hopeless = [&](std::size_t one) { return entries_.at(one).estimate_us > options_.chance_ratio * best_us; };
+    order.erase(std::remove_if(order.begin() + kAlways, order.end(), is_hopeless), order.end());
+}
+
 std::vector<std::size_t> Rungs::rung2() const {
     std::vector<std::size_t> order = ranked(1);
+    leave_out_hopeless(order);
     const std::size_t least = std::max(options_.keep_least, options_.finalists);
     const std::size_t most = std::max(options_.keep_most, 2 * options_.finalists);
     const std::size_t keep = std::clamp(share(order.size(), options_.keep_fraction), least, most);
@@ -128,6 +140,7 @@ std::vector<std::size_t> Rungs::finalists() const {
     for (const std::size_t candidate : ranked(0)) {
         if (entries_.at(candidate).rung < 2) order.push_back(candidate);
     }
+    leave_out_hopeless(order);
     if (order.size() > options_.finalists) order.resize(options_.finalists);
     return order;
 }

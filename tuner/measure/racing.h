@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -25,8 +26,10 @@ struct RungOptions {
     double keep_fraction = 0.25;  // of those that finished rung 1, how many rung 2 takes, best first ...
     std::size_t keep_least = 8;   // ... but never fewer than this
     std::size_t keep_most = 16;   // ... nor more, or than twice as many as go on
-    std::size_t finalists = 8;    // of those that finished rung 2, how many go on to the final rounds
-    int most_samples = 2'000;     // of one measurement, for kernels of a few microseconds
+    // Slower than this times the best: goes neither into rung 2 nor into the final rounds, as it would not win. Two always do.
+    double chance_ratio = std::numeric_limits<double>::infinity();
+    std::size_t finalists = 8;  // of those that finished rung 2, how many go on to the final rounds
+    int most_samples = 2'000;   // of one measurement, for kernels of a few microseconds
 };
 
 // What to measure next of a candidate: until both `samples` and `time_us` are reached, at most `most_samples`.
@@ -84,6 +87,7 @@ class Rungs {
     };
     bool behind(const Entry& entry, std::optional<double> best) const;
     std::vector<std::size_t> ranked(int least_rung) const;
+    void leave_out_hopeless(std::vector<std::size_t>& order) const;
     Measurement measurement(int rung, double time_us) const;
 
     RungOptions options_;
@@ -109,11 +113,14 @@ struct FinalistInfo {
 };
 
 struct FinalOptions {
-    int least_rounds = 30;
+    int least_rounds = 10;      // from then on a race ends when more rounds would not change its verdict by more than a tie
     int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule speaks
     int most_void_rounds = 30;  // after so many, throttled rounds count too and the verdict says so
     double tie_gap = 0.005;     // a smaller gap between medians is a tie
     double confidence = 0.95;
+    // The same before `usual_rounds`: few rounds are looked at, and several times.
+    double early_confidence = 0.99;
+    int usual_rounds = 30;
     int eliminate_after = 10;  // rounds; 0: never. From then on ...
     // ... a finalist whose 99.9 % interval is above this leaves the race.
     double eliminate_ratio() const { return 1 + 3 * tie_gap; }
@@ -193,6 +200,7 @@ class FinalRounds {
     void eliminate();
     void shuffle_order();
     bool decided() const;
+    bool is_harmless(std::size_t winner, double confidence) const;
     std::vector<std::size_t> contenders() const;
     std::size_t fastest(const std::vector<std::size_t>& among) const;
     std::size_t first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const;

@@ -15,7 +15,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::array<double, 3> kWithinPercent{10, 5, 1};
+constexpr std::array<double, 4> kWithinPercent{10, 5, 1, 2};
 constexpr std::array<std::size_t, 3> kAfterEvaluations{50, 100, 220};
 constexpr std::size_t kCurvePoints = 1'000;
 

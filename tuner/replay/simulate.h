@@ -34,7 +34,7 @@ struct SimulatedStrategy {
         double median_instances = 0;  // different compiled instances among them
         int runs_solved = 0;
     };
-    std::vector<Reach> within;  // 10, 5, 1 %, but for those closer than runs go
+    std::vector<Reach> within;  // 10, 5, 1, 2 %, but for those closer than runs go
     struct After {
         std::size_t evaluations = 0;
         double median_percent = 0;  // optimum's time over the best time found, in percent
@@ -49,7 +49,7 @@ struct Simulation {
     std::string space;
     std::size_t points = 0, failed_points = 0, instances = 0;
     double best_us = 0;
-    std::array<std::size_t, 3> points_within{};  // of 10, 5, 1 %
+    std::array<std::size_t, 4> points_within{};  // of 10, 5, 1, 2 %
     std::size_t most_evaluations = 0;
     std::vector<SimulatedStrategy> strategies;  // the default first
 };

@@ -22,8 +22,17 @@ struct Domain {
     std::function<std::size_t(std::size_t)> instance;
     // Coordinates of a point as positions in each parameter's domain, for strategies that model; the same length for all points.
     std::function<std::vector<int>(std::size_t)> coordinates;
+    // Facts of a point's values that a model may learn from, beside where they stand: whether they are powers of two. The same
+    // length for all points, which may be 0; empty function: nothing.
+    std::function<std::vector<int>(std::size_t)> traits;
     // Points to try first: the default config, winners of near problems, the previous winner.
     std::vector<std::size_t> seeds;
+};
+
+// The gain that a longer search would probably bring.
+struct Outlook {
+    double gain = 0;       // expected, as a share of the best time so far
+    std::size_t left = 0;  // points that were not reported yet
 };
 
 // Ask/report: the caller asks for points, tries them in any order and reports each. Deterministic under a seed for the same
@@ -38,6 +47,8 @@ class Strategy {
     // The time of a point, or nullopt if it failed.
     virtual void report(std::size_t point, std::optional<double> time_us) = 0;
     virtual bool exhausted() const = 0;
+    // From what was reported so far, those being tried included; nullopt while no point has worked, or if it has no opinion.
+    virtual std::optional<Outlook> outlook() { return std::nullopt; }
 };
 
 // Names known to make_strategy, the default first.

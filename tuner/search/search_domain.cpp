@@ -1,6 +1,7 @@
 #include "tuner/search/search_domain.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -97,9 +98,19 @@ std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
 struct Tables {
     std::vector<PartTable> parts;
     std::size_t dimensions = 0;
-    std::vector<std::int16_t> coordinates;  // by point, dimensions of each in a row
-    std::vector<std::size_t> instances;     // by point
+    std::vector<std::int16_t> coordinates;                         // by point, dimensions of each in a row
+    std::vector<std::size_t> instances;                            // by point
+    std::vector<std::pair<std::size_t, std::vector<int>>> traits;  // dimensions that have one, with the trait of each position
 
+    // A point that lacks the parameter counts as one whose value is no power of two.
+    std::vector<int> traits_of(std::size_t point) const {
+        std::vector<int> result;
+        for (const auto& [dimension, by_position] : traits) {
+            const int position = coordinates[point * dimensions + dimension];
+            result.push_back(position < 0 ? 0 : by_position[static_cast<std::size_t>(position)]);
+        }
+        return result;
+    }
     Position position_of(std::size_t point) const {
         const auto from = coordinates.begin() + static_cast<std::ptrdiff_t>(point * dimensions);
         return {from, from + static_cast<std::ptrdiff_t>(dimensions)};
@@ -176,12 +187,29 @@ void add_part(const DomainPart& part, const std::map<std::string, Column>& colum
     tables.parts.push_back(std::move(table));
 }
 
+bool is_power_of_two(std::int64_t value) {
+    return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value));
+}
+
+// Of parameters that have some powers of two and some other values: many rules of a GPU, of warps, banks and divisible extents,
+// are kept by all powers of two alike, however far apart they stand.
+void add_traits(const std::map<std::string, Column>& columns, Tables& tables) {
+    for (const auto& [name, column] : columns) {
+        std::vector<int> by_position;
+        for (const std::int64_t value : column.values) by_position.push_back(is_power_of_two(value) ? 1 : 0);
+        const auto powers = std::count(by_position.begin(), by_position.end(), 1);
+        const auto others = static_cast<std::ptrdiff_t>(by_position.size()) - powers;
+        if (powers >= 2 && others >= 2) tables.traits.emplace_back(column.index, std::move(by_position));
+    }
+}
+
 }  // namespace
 
 Domain make_domain(const std::vector<DomainPart>& parts) {
     const auto tables = std::make_shared<Tables>();
     const std::map<std::string, Column> columns = columns_of(parts);
     tables->dimensions = columns.size() + 1;
+    add_traits(columns, *tables);
     for (const DomainPart& part : parts) add_part(part, columns, *tables);
     Domain domain;
     domain.size = tables->instances.size();
@@ -189,6 +217,7 @@ Domain make_domain(const std::vector<DomainPart>& parts) {
     domain.prior = [](std::size_t) { return std::nullopt; };
     domain.instance = [tables](std::size_t point) { return tables->instances.at(point); };
     domain.coordinates = [tables](std::size_t point) { return tables->position_of(point); };
+    domain.traits = [tables](std::size_t point) { return tables->traits_of(point); };
     return domain;
 }
 

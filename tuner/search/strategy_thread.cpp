@@ -64,12 +64,13 @@ std::vector<std::size_t> StrategyThread::take() {
     if (!asking_) return {};
     const std::scoped_lock lock(mutex_);
     if (failure_ != nullptr) std::rethrow_exception(failure_);
-    if (!points_) return {};
+    if (!answer_) return {};
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t read = ::read(ready_fd_, &count, sizeof count);
     asking_ = false;
-    is_dry_ = points_->empty() && unheard_.empty();
-    return *std::exchange(points_, std::nullopt);
+    is_dry_ = answer_->points.empty() && unheard_.empty();
+    outlook_ = answer_->outlook;
+    return std::exchange(answer_, std::nullopt)->points;
 }
 
 void StrategyThread::report(std::size_t point, std::optional<double> time_us) {
@@ -77,9 +78,9 @@ void StrategyThread::report(std::size_t point, std::optional<double> time_us) {
     is_dry_ = false;
 }
 
-void StrategyThread::answer(std::vector<std::size_t> points, std::exception_ptr failure) {
+void StrategyThread::answer(Answer answer, std::exception_ptr failure) {
     const std::scoped_lock lock(mutex_);
-    points_ = std::move(points);
+    answer_ = std::move(answer);
     failure_ = std::move(failure);
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(ready_fd_, &one, sizeof one);
@@ -95,7 +96,9 @@ void StrategyThread::think(const Make& make, const std::stop_token& stop) {
             const std::vector<Report> reports = std::exchange(told_, {});
             lock.unlock();
             for (const auto& [point, time_us] : reports) strategy->report(point, time_us);
-            answer(strategy->ask(count), nullptr);
+            Answer given{.points = strategy->ask(count), .outlook = {}};
+            given.outlook = strategy->outlook();  // with what was just given: that is being tried
+            answer(std::move(given), nullptr);
         }
     } catch (...) {
         answer({}, std::current_exception());

@@ -35,6 +35,8 @@ class StrategyThread {
     // The answer, once; nothing while it is being thought about or none was asked for.
     std::vector<std::size_t> take();
     void report(std::size_t point, std::optional<double> time_us);
+    // As of the last answer that was taken.
+    const std::optional<Outlook>& outlook() const { return outlook_; }
     // Readable from when an answer is there until it is taken.
     int ready_fd() const { return ready_fd_; }
 
@@ -42,18 +44,23 @@ class StrategyThread {
     using Report = std::pair<std::size_t, std::optional<double>>;
 
     void think(const Make& make, const std::stop_token& stop);
-    void answer(std::vector<std::size_t> points, std::exception_ptr failure);
+    struct Answer {
+        std::vector<std::size_t> points;
+        std::optional<Outlook> outlook;
+    };
+    void answer(Answer answer, std::exception_ptr failure);
 
     // The caller's.
     bool asking_ = false, is_dry_ = false;
     std::vector<Report> unheard_;
+    std::optional<Outlook> outlook_;
     int ready_fd_;
     // Of both, under the mutex.
     std::mutex mutex_;
     std::condition_variable_any wake_;
     std::optional<std::size_t> wanted_;
     std::vector<Report> told_;
-    std::optional<std::vector<std::size_t>> points_;
+    std::optional<Answer> answer_;
     std::exception_ptr failure_;
 
     std::jthread thread_;

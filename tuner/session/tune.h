@@ -27,9 +27,10 @@ namespace autotune::tuner {
 // longer than the search did.
 struct Budget {
     double seconds = 40;
-    int trials = 0;        // 0: no limit
-    int patience = 100;    // trials without a better one
-    double target_us = 0;  // fast enough; 0: nothing is
+    int trials = 0;              // 0: no limit
+    int patience = 100;          // trials without a better one
+    double target_gain = 0.005;  // share of the time: enough is known when going on is expected to gain less; 0: never
+    double target_us = 0;        // fast enough; 0: nothing is
 };
 
 struct Choice {
@@ -46,6 +47,7 @@ struct TuneOptions {
     std::size_t finalists = RungOptions{}.finalists;  // candidates of the search that go on to the final rounds, at most
     double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
     bool retune = false;                              // look for a winner even if the database has a valid one
+    bool learning = true;  // order candidates by what earlier problems say of the cost models' errors, and add to it
     MeasuringMethod method{};
     std::string keep_folder;  // rendered sources, logs and cubins of what was tried; empty: none
 };
@@ -58,7 +60,9 @@ struct Progress {
     double elapsed_s = 0;
     std::optional<double> eta_s;
     std::optional<double> best_us;
-    std::string best;  // Candidate::to_string()
+    std::string best;                    // Candidate::to_string()
+    std::optional<double> default_us{};  // of the best one's family
+    std::optional<double> gain{};        // that going on is expected to bring, as a share of the time
 };
 
 // Hears of a tune; decides how it looks. Called on the tuning thread.

@@ -183,11 +183,23 @@ TEST(FinalRounds, ARivalIsTimedButNeverNamed) {
     EXPECT_EQ(row_of(verdict, 0).rounds, verdict.rounds);
 }
 
-TEST(FinalRounds, RunAtLeastThirtyAndAtMostTheGivenRounds) {
-    EXPECT_EQ(race({{.name = "a"}, {.name = "b"}}, {100, 108}, 3).rounds, 30);
+TEST(FinalRounds, RunAtLeastTenAndAtMostTheGivenRounds) {
+    EXPECT_EQ(race({{.name = "a"}, {.name = "b"}}, {100, 108}, 3).rounds, 10);
     const Verdict close = race({{.name = "a"}, {.name = "b"}}, {100, 101}, 3, 0.03);
     EXPECT_GT(close.rounds, 30);
     EXPECT_LE(close.rounds, 90);
+}
+
+// A winner that loses at most a tie, for certain, needs no more rounds.
+TEST(FinalRounds, EndOnceTheirVerdictIsSurelyNoSlowerThanATie) {
+    int early = 0, right = 0;
+    for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
+        const Verdict verdict = race({{.name = "a"}, {.name = "b"}, {.name = "c"}}, {100, 100.2, 101}, seed, 0.003);
+        early += verdict.rounds < 30 ? 1 : 0;
+        right += verdict.winner != 2 ? 1 : 0;
+    }
+    EXPECT_GE(early, of_runs(90));
+    EXPECT_EQ(right, of_runs(100));
 }
 
 TEST(FinalRounds, AHopelessFinalistLeavesTheRaceEarly) {
@@ -448,6 +460,16 @@ TEST(Rungs, MoreFinalistsThanUsualAreChosenAmongTwiceAsMany) {
     const std::vector<std::size_t> finalists = rungs.finalists();
     ASSERT_EQ(finalists.size(), 24u);
     EXPECT_EQ(finalists.front(), 47u) << "the last of them by the shorter measurement";
+}
+
+TEST(Rungs, WhatHasNoChanceIsNeitherMeasuredAgainNorRaced) {
+    Rungs rungs({.chance_ratio = 1.05});
+    for (std::size_t i = 0; i < 12; ++i) climb(rungs, i, 100 + 2 * static_cast<double>(i));
+    EXPECT_EQ(rungs.rung2(), (std::vector<std::size_t>{0, 1, 2}));
+    EXPECT_EQ(rungs.finalists(), (std::vector<std::size_t>{0, 1, 2}));
+    Rungs far({.chance_ratio = 1.05});
+    for (std::size_t i = 0; i < 3; ++i) climb(far, i, 100 + 20 * static_cast<double>(i));
+    EXPECT_EQ(far.rung2(), (std::vector<std::size_t>{0, 1})) << "two are raced in any case";
 }
 
 TEST(Rungs, FinalistsAreOrderedByTheirLongerMeasurement) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -305,6 +306,108 @@ TEST(SearchDomain, CoordinatesHaveAColumnPerNameAndSayWhereAParameterIsMissing) 
     const Domain domain = make_domain({grid({3, 4}), grid({2, 2, 2})});
     EXPECT_EQ(domain.coordinates(7), (std::vector<int>{0, 1, 3, -1}));
     EXPECT_EQ(domain.coordinates(19), (std::vector<int>{1, 1, 1, 1}));
+}
+
+// ---- what going on would bring ----
+
+// Tries points of a domain one at a time until the strategy expects less than `target`; how many that took, and the best of them.
+struct Stopped {
+    std::size_t tried = 0;
+    double best = 0;
+};
+Stopped try_until(Strategy& strategy, double target, const std::function<std::optional<double>(std::size_t)>& time_of) {
+    Stopped stopped{.best = std::numeric_limits<double>::infinity()};
+    while (!strategy.exhausted()) {
+        for (const std::size_t point : strategy.ask(1)) {
+            const std::optional<double> time_us = time_of(point);
+            strategy.report(point, time_us);
+            ++stopped.tried;
+            stopped.best = std::min(stopped.best, time_us.value_or(stopped.best));
+        }
+        const std::optional<Outlook> outlook = strategy.outlook();
+        if (outlook && outlook->gain < target) break;
+    }
+    return stopped;
+}
+
+TEST(Outlook, IsUnknownUntilAPointHasWorked) {
+    const Grid part = grid({5, 5, 3});
+    const Domain domain = make_domain({part});
+    for (const std::string& name : strategy_names()) {
+        const std::unique_ptr<Strategy> strategy = make_strategy(name, domain, 1);
+        EXPECT_FALSE(strategy->outlook()) << name;
+        strategy->report(strategy->ask(1).at(0), std::nullopt);
+        EXPECT_FALSE(strategy->outlook()) << name;
+        strategy->report(strategy->ask(1).at(0), 10);
+        ASSERT_TRUE(strategy->outlook()) << name;
+        EXPECT_EQ(strategy->outlook()->left, domain.size - 2) << name;
+        EXPECT_GT(strategy->outlook()->gain, 0) << name;
+    }
+}
+
+TEST(Outlook, IsNothingOnceAllWasTried) {
+    const Grid part = grid({3, 2});
+    const Domain domain = make_domain({part});
+    for (const std::string& name : strategy_names()) {
+        const std::unique_ptr<Strategy> strategy = make_strategy(name, domain, 1);
+        const Stopped stopped = try_until(*strategy, 0, [&](std::size_t point) { return bowl(domain.coordinates(point)); });
+        EXPECT_EQ(stopped.tried, domain.size) << name;
+        EXPECT_EQ(strategy->outlook()->gain, 0) << name;
+    }
+}
+
+TEST(Outlook, OfAModelEndsASearchLongBeforeTheSpaceAndNearItsBest) {
+    const Grid part = grid({9, 9, 9, 3});
+    const Domain domain = make_domain({part});
+    int near = 0;
+    constexpr int kSearches = 10;
+    for (int seed = 1; seed <= kSearches; ++seed) {
+        const std::unique_ptr<Strategy> strategy = make_strategy("model", domain, static_cast<std::uint64_t>(seed));
+        const Stopped stopped = try_until(*strategy, 0.005, [&](std::size_t point) { return bowl(domain.coordinates(point)); });
+        EXPECT_LT(stopped.tried, domain.size / 8) << seed;
+        EXPECT_GE(stopped.tried, 10u) << seed;
+        near += stopped.best <= 10 * 1.02 ? 1 : 0;
+    }
+    EXPECT_GE(near, 9);
+}
+
+// With a cost model that is right a few candidates are enough; one that says nothing of what is fast takes longer.
+TEST(Outlook, EndsASearchSoonerTheBetterTheCostModelIs) {
+    const Grid part = grid({9, 9, 9, 3});
+    Domain domain = make_domain({part});
+    const auto time_of = [&](std::size_t point) { return std::optional(bowl(domain.coordinates(point))); };
+    const auto tried_with = [&](const std::function<std::optional<double>(std::size_t)>& prior) {
+        std::size_t tried = 0;
+        for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+            Domain informed = domain;
+            informed.prior = prior;
+            tried += try_until(*make_strategy("model", informed, seed), 0.005, time_of).tried;
+        }
+        return tried;
+    };
+    EXPECT_LT(tried_with(time_of), tried_with([](std::size_t) { return std::nullopt; }));
+}
+
+// ---- traits ----
+
+TEST(Traits, TellPowersOfTwoWhereThereAreOtherValuesToo) {
+    Grid part;
+    part.parameters = {{.name = "width", .values = {16, 32, 48, 64, 96}, .kind = {}, .about = {}},
+                       {.name = "depth", .values = {1, 2, 4}, .kind = {}, .about = {}}};
+    for (const std::int64_t width : part.parameters[0].values) {
+        for (const std::int64_t depth : part.parameters[1].values) {
+            Config config;
+            config.set("width", width);
+            config.set("depth", depth);
+            part.points.push_back(config);
+        }
+    }
+    const Domain domain = make_domain({part});
+    for (std::size_t point = 0; point < domain.size; ++point) {
+        const std::int64_t width = part.points[point]["width"];
+        const bool is_power = width == 16 || width == 32 || width == 64;
+        EXPECT_EQ(domain.traits(point), std::vector<int>{is_power ? 1 : 0}) << width << ": all depths are powers of two";
+    }
 }
 
 }  // namespace

@@ -67,6 +67,79 @@ TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
     EXPECT_TRUE(begins_with_naive("1x1x16x64", {"attention/naive", "attention/wgmma"}));
 }
 
+// ---- what is tried before the space is listed ----
+
+class FirstCandidates : public testing::Test {
+  protected:
+    FirstCandidates() { candidates_->choose_first({known_}); }
+
+    const Catalogue& catalogue_ = test::embedded_catalogue();
+    const Problem problem_ = catalogue_.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
+    const std::unique_ptr<Candidates> candidates_ = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
+                                                                         {.families = {"gemm/mma"}, .pins = {}, .named = {}});
+    // Stored before its family had a parameter: the default's value stands for it.
+    const Candidate known_{"gemm/mma", without_last(candidates_->parts().front().space.named.front().config)};
+
+    static Config without_last(const Config& config) {
+        Config shorter;
+        for (std::size_t i = 0; i + 1 < config.values().size(); ++i)
+            shorter.set(config.values()[i].first, config.values()[i].second);
+        return shorter;
+    }
+};
+
+TEST_F(FirstCandidates, BeginWithWhatIsKnown) {
+    ASSERT_FALSE(candidates_->first().empty());
+    for (const auto& [name, value] : known_.config.values())
+        EXPECT_EQ(candidates_->first().front().config.find(name), value) << name;
+}
+
+TEST_F(FirstCandidates, GoOnWithWhatIsPredictedFasterThanTheDefault) {
+    ASSERT_GE(candidates_->first().size(), 5u);
+    const Candidates::Part& part = candidates_->parts().front();
+    const double default_us = part.predict_us(part.space.default_config).value();
+    EXPECT_LE(part.predict_us(candidates_->first().at(1).config).value(), default_us);
+}
+
+TEST_F(FirstCandidates, AreLegalAndListedAndSeeds) {
+    candidates_->list();
+    candidates_->predict_all();
+    const std::vector<std::size_t> seeds = candidates_->all_seeds({});
+    for (std::size_t i = 0; i < candidates_->first().size(); ++i) {
+        const Candidate& one = candidates_->first()[i];
+        EXPECT_TRUE(candidates_->parts().front().space.contains(one.config)) << one.to_string();
+        EXPECT_EQ(seeds.at(i), candidates_->find(one)) << one.to_string();
+    }
+}
+
+TEST_F(FirstCandidates, ObeyPins) {
+    const Candidate& any = candidates_->first().back();
+    Config pins;
+    pins.set("stages", any.config["stages"]);
+    const auto pinned = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
+                                             {.families = {"gemm/mma"}, .pins = pins, .named = {}});
+    pinned->choose_first(candidates_->first());
+    ASSERT_FALSE(pinned->first().empty());
+    for (const Candidate& one : pinned->first()) EXPECT_EQ(one.config["stages"], any.config["stages"]) << one.to_string();
+}
+
+TEST_F(FirstCandidates, AreOrderedByWhatWasLearned) {
+    const Candidates::Part& part = candidates_->parts().front();
+    const Candidate before = candidates_->first().at(1);
+    CostCorrection correction{.family = "gemm/mma", .template_identity = part.template_identity};
+    correction.effects.push_back({"block_m", before.config["block_m"], 1.0, 30});
+    const auto corrected = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
+                                                {.families = {"gemm/mma"}, .pins = {}, .named = {}});
+    corrected->correct({correction});
+    corrected->choose_first({});
+    EXPECT_NE(corrected->first().at(0).config["block_m"], before.config["block_m"]);
+    correction.template_identity = "of another text";
+    const auto unmoved = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
+                                              {.families = {"gemm/mma"}, .pins = {}, .named = {}});
+    unmoved->correct({correction});
+    EXPECT_EQ(unmoved->parts().front().predict_us(before.config), part.predict_us(before.config));
+}
+
 // gemm/simt_f32 once had 414,000 legal points: the half with the largest tiles, and its default, was never listed.
 TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
     const Catalogue& catalogue = test::embedded_catalogue();

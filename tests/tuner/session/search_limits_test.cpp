@@ -57,6 +57,27 @@ TEST(SearchLimits, PatienceAndTargetAreToldByName) {
     EXPECT_EQ(why_search_ends(with_target, state(20, 1, 10.1)), std::nullopt);
 }
 
+TEST(SearchLimits, ASearchEndsWhenGoingOnIsExpectedToGainLessThanTheTarget) {
+    SearchState now = state(40, 2);
+    now.expected_gain = 0.0051;
+    EXPECT_EQ(why_search_ends(budget(40), now), std::nullopt);
+    now.expected_gain = 0.0049;
+    EXPECT_THAT(why_search_ends(budget(40), now), Optional(std::string("expected gain")));
+    Budget patient = budget(40);
+    patient.target_gain = 0;
+    EXPECT_EQ(why_search_ends(patient, now), std::nullopt);
+    now.expected_gain.reset();
+    EXPECT_EQ(why_search_ends(budget(40), now), std::nullopt) << "not known yet";
+}
+
+TEST(SearchLimits, AShortBudgetRacesTheFirstTen) {
+    EXPECT_EQ(why_search_ends(budget(4), state(9, 1)), std::nullopt);
+    EXPECT_THAT(why_search_ends(budget(4), state(10, 1)), Optional(std::string("short budget")));
+    EXPECT_EQ(why_search_ends(budget(4), state(10, 1, std::nullopt)), std::nullopt) << "nothing was right yet";
+    EXPECT_EQ(why_search_ends(budget(5.1), state(10, 1)), std::nullopt);
+    EXPECT_DOUBLE_EQ(finals_seconds(budget(4), 0.5, 1), 3) << "the race has what is left";
+}
+
 TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
     EXPECT_DOUBLE_EQ(finals_seconds(budget(100), 3, 10), 3);
     EXPECT_DOUBLE_EQ(finals_seconds(budget(100), 50, 60), kMostFinals_s);
@@ -65,7 +86,7 @@ TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
 }
 
 TEST(SearchLimits, BlocksTakeAShareOfTheBudgetBesideIt) {
-    EXPECT_DOUBLE_EQ(sustained_seconds(budget(10)), 3);
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(40)), 3.2);
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.8) << "two contestants and what is not counted";
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(100)), 6);
 }

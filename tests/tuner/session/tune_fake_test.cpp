@@ -240,6 +240,61 @@ TEST(TuneOnFake, PatienceEndsTheSearch) {
     EXPECT_EQ(evidence.at("stopped_by"), "no better one in 2 trials");
 }
 
+// A search of two dozen configs walks all of them; the model is asked for here.
+TEST(TuneOnFake, ASearchEndsWhenGoingOnIsExpectedToGainTooLittle) {
+    Sandbox sandbox;
+    const auto tuned_with = [&](const char* target_gain) {
+        return result_of(sandbox.autotune(with_words(kWide, {"--strategy", "model", "--retune", "--target-gain", target_gain})))
+            .at("evidence");
+    };
+    const Json soon = tuned_with("90%");
+    EXPECT_EQ(soon.at("stopped_by"), "expected gain");
+    EXPECT_LT(soon.at("expected_gain"), 0.9);
+    const Json late = tuned_with("0");
+    EXPECT_EQ(late.at("stopped_by"), "space exhausted");
+    EXPECT_GT(late.at("tried"), soon.at("tried"));
+}
+
+TEST(TuneOnFake, AShortBudgetRacesTheFirstTen) {
+    Sandbox sandbox;
+    const Json evidence = result_of(sandbox.autotune(test::wide_tune("4s"))).at("evidence");
+    EXPECT_EQ(evidence.at("stopped_by"), "short budget");
+    EXPECT_EQ(evidence.at("tried"), 10);
+}
+
+std::vector<CostCorrection> learned_in(const Sandbox& sandbox) {
+    db::Store store = db::Store::open({.path = sandbox.folder() / "data/autotune/autotune.db"});
+    const auto winners = store.list({});
+    return winners.empty() ? std::vector<CostCorrection>() : store.corrections(winners.front().device.key(), "");
+}
+
+TEST(TuneOnFake, WhatTrialsSayOfTheCostModelIsLearnedForTheNextProblem) {
+    Sandbox sandbox;
+    result_of(sandbox.autotune(kWide));
+    const auto first = learned_in(sandbox);
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_EQ(first[0].family, "gemm/simt");
+    EXPECT_EQ(first[0].problems, 1);
+    EXPECT_GT(first[0].trials, 0);
+    EXPECT_FALSE(first[0].effects.empty());
+    std::vector<std::string> other = kWide;
+    *std::find(other.begin(), other.end(), "256x256x256") = "256x512x256";
+    result_of(sandbox.autotune(other));
+    EXPECT_EQ(learned_in(sandbox).at(0).problems, 2);
+    const Outcome doctor = sandbox.autotune({"doctor"});
+    EXPECT_THAT(doctor.out,
+                testing::HasSubstr("trials on this card correct the order in which cost models put candidates: gemm/simt "
+                                   "from 2 problems"));
+    EXPECT_THAT(doctor.out, testing::HasSubstr("'DELETE FROM learning'"));
+    EXPECT_THAT(sandbox.autotune({"export"}).out, testing::Not(testing::HasSubstr("learning")));
+}
+
+TEST(TuneOnFake, WithoutLearningNothingIsLearned) {
+    Sandbox sandbox;
+    result_of(sandbox.autotune(with_words(kWide, {"--no-learning"})));
+    EXPECT_TRUE(learned_in(sandbox).empty());
+}
+
 TEST(TuneOnFake, ATargetThatIsReachedEndsTheSearch) {
     Sandbox sandbox;
     const Json evidence = result_of(sandbox.autotune(with_words(kTune, {"--target", "1000ms"}))).at("evidence");

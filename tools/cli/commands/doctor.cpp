@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "src/core/error.h"
 #include "src/core/system/private_folder.h"
@@ -159,6 +161,31 @@ std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>&
     return findings;
 }
 
+// The cost models' errors as trials on this card show them; no finding without a card or such trials.
+std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>& gpu) {
+    if (!gpu) return {};
+    try {
+        const std::vector<CostCorrection> all = session.open_store_if_any().corrections(gpu->device.identity.key(), "");
+        if (all.empty()) return {};
+        std::map<std::string, std::pair<int, double>> families;  // problems, and the sum of deviations weighed by them
+        for (const CostCorrection& one : all) {
+            families[one.family].first += one.problems;
+            families[one.family].second += one.problems * one.deviation;
+        }
+        std::string text;
+        for (const auto& [family, known] : families)
+            text += fmt::format("{}{} from {} {} (errors of {:.0f} % are left)", text.empty() ? "" : ", ", family, known.first,
+                                known.first == 1 ? "problem" : "problems", 100 * known.second / std::max(known.first, 1));
+        return {
+            {"learning", Health::ok,
+             fmt::format("trials on this card correct the order in which cost models put candidates: {}. --no-learning ignores "
+                         "it; to reset it: sqlite3 {} 'DELETE FROM learning'",
+                         text, session.database_path())}};
+    } catch (const Error&) {
+        return {};  // the check of the database tells
+    }
+}
+
 // File systems of several machines: SQLite's locks are not to be trusted there.
 bool is_network_folder(const std::string& folder) {
     constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
@@ -205,6 +232,7 @@ std::vector<Finding> look_at_everything(Session& session) {
     findings.push_back(look_at_nvrtc(session, gpu));
     findings.push_back(look_at_database(session));
     for (Finding& finding : look_at_winners(session, gpu)) findings.push_back(std::move(finding));
+    for (Finding& finding : look_at_learning(session, gpu)) findings.push_back(std::move(finding));
     findings.push_back(look_at_database_folder(session));
     findings.push_back(look_at_place("cubin cache", session.places().cache()));
     findings.push_back(look_at_place("state folder", session.places().state()));

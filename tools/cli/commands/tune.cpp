@@ -36,6 +36,8 @@ std::string evidence_text(const db::Evidence& evidence) {
     text += fmt::format("search     {} legal configs, {} tried, {} failed, {}, stopped by {}\n", count_text(evidence.space_legal),
                         evidence.tried, evidence.failed, seconds_text(evidence.seconds),
                         evidence.stopped_by.empty() ? "nothing" : evidence.stopped_by);
+    if (const std::string more = more_time_text(evidence); !more.empty())
+        text += "           more time would probably gain " + more + "\n";
     return text;
 }
 

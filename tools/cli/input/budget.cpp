@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <climits>
 
 #include "src/core/error.h"
@@ -45,6 +46,15 @@ double unit_s(std::string_view unit) {
     return 0;
 }
 
+double parse_percent(std::string_view text, const std::string& what) {
+    std::string_view number = trimmed(text);
+    if (!number.empty() && number.back() == '%') number = trimmed(number.substr(0, number.size() - 1));
+    double value = -1;
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (failure == std::errc() && end == number.data() + number.size() && value >= 0 && value <= 100) return value;
+    throw Error(ErrorCode::usage, what + " is a percentage from 0 to 100, such as 0.5, not '" + std::string(text) + "'");
+}
+
 bool is_count(const Quantity& quantity) {
     return (quantity.unit == "t" || quantity.unit == "trials") && !quantity.number.empty() &&
            quantity.number.find_first_not_of("0123456789") == std::string_view::npos;
@@ -59,6 +69,10 @@ double parse_time(std::string_view text, const std::string& what, double bare_un
 }
 
 }  // namespace
+
+FlagCheck percent_value() {
+    return [](const std::string& what, const std::string& value) { parse_percent(value, what); };
+}
 
 FlagCheck budget_value() {
     return [](const std::string&, const std::string& value) { parse_budget(value); };
@@ -114,6 +128,7 @@ tuner::Budget budget_of(const Arguments& arguments) {
         if (!arguments.has("budget")) budget.seconds = kNoTimeLimit_s;
     }
     budget.patience = static_cast<int>(arguments.integer("patience", budget.patience));
+    if (arguments.has("target-gain")) budget.target_gain = parse_percent(arguments.text("target-gain"), "--target-gain") / 100;
     if (arguments.has("target")) budget.target_us = parse_time_us(arguments.text("target"), "--target (95us or 1.2ms)");
     return budget;
 }

@@ -20,8 +20,10 @@ double parse_time_us(std::string_view text, const std::string& what);
 FlagCheck budget_value();
 FlagCheck seconds_value();
 FlagCheck time_us_value();
+// A share in percent: "0.5" or "0.5%", 0 to 100.
+FlagCheck percent_value();
 
-// --budget, --trials, --patience and --target together. Throws Error{usage} where two of them set one limit.
+// --budget, --trials, --patience, --target and --target-gain together. Throws Error{usage} where two of them set one limit.
 tuner::Budget budget_of(const Arguments& arguments);
 
 // Whether it ends a search after a time that somebody chose.

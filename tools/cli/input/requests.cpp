@@ -433,6 +433,7 @@ tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, con
     options.finalists = static_cast<std::size_t>(arguments.integer("finalists", finalists));
     options.tie_gap = arguments.positive_number("tie-gap", 100 * options.tie_gap) / 100;
     options.retune = arguments.has("retune");
+    options.learning = !arguments.has("no-learning");
     options.method = measuring_method_of(arguments);
     options.keep_folder = arguments.text("keep");
     return options;

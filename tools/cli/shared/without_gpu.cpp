@@ -190,9 +190,9 @@ void print_next_step(Session& session, const std::vector<Problem>& problems) {
     constexpr std::size_t most = 5;
     for (std::size_t i = 0; i < std::min(problems.size(), most); ++i) {
         session.out() << "  autotune " << problem_flags_text(session.catalogue(), problems[i], arguments)
-                      << given_flags_text(arguments,
-                                          {"family", "config", "param", "budget", "trials", "patience", "target", "seed",
-                                           "strategy", "finalists", "tie-gap", "retune", "l2", "streams", "keep"})
+                      << given_flags_text(arguments, {"family", "config", "param", "budget", "trials", "patience", "target-gain",
+                                                      "target", "seed", "strategy", "finalists", "tie-gap", "retune",
+                                                      "no-learning", "l2", "streams", "keep"})
                       << shared_flags_text(arguments) << "\n";
     }
     if (problems.size() > most) session.out() << fmt::format("  ... and {} more\n", problems.size() - most);
@@ -228,8 +228,8 @@ ExitCode compile_for(Session& session, const std::vector<Device>& devices, const
 
 ExitCode tune_without_gpu(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems) {
     std::vector<std::string> given;
-    for (const char* name :
-         {"budget", "trials", "patience", "target", "strategy", "finalists", "tie-gap", "retune", "l2", "streams"})
+    for (const char* name : {"budget", "trials", "patience", "target-gain", "target", "strategy", "finalists", "tie-gap",
+                             "retune", "no-learning", "l2", "streams"})
         if (session.arguments().has(name)) given.push_back(std::string("--") + name);
     if (!given.empty())
         session.warn(join(given, ", ") + (given.size() == 1 ? " has" : " have") +

@@ -24,12 +24,15 @@ class BaseStrategy : public Strategy {
     std::vector<std::size_t> ask(std::size_t count) final;
     void report(std::size_t point, std::optional<double> time_us) final;
     bool exhausted() const final { return fresh_.empty(); }
+    std::optional<Outlook> outlook() final;
 
   protected:
     // A fresh point, or nullopt to wait for reports. Asked with none pending, nullopt means a random fresh point.
     // REQUIRES: fresh_count() > 0.
     virtual std::optional<std::size_t> propose() = 0;
     virtual void heard(std::size_t point, std::optional<double> time_us) = 0;
+    // Outlook::gain of a strategy that has a model; else nullopt, and it follows from the times reported. REQUIRES: one worked.
+    virtual std::optional<double> expected_gain() { return std::nullopt; }
 
     const Domain& domain() const { return domain_; }
     Random& random() { return random_; }
@@ -58,6 +61,7 @@ class BaseStrategy : public Strategy {
     std::vector<std::optional<double>> times_us_;
     std::vector<bool> reported_;
     std::size_t pending_ = 0;
+    std::vector<double> worked_us_;  // every time reported
 };
 
 }  // namespace autotune::tuner

@@ -37,6 +37,13 @@ constexpr double kMarginHalfLife = 20;  // evaluations without progress after wh
 // After so many evaluations without progress, and every so many more, each parameter of the best point is changed once: the
 // model may have learned of a parameter where it does not matter, or where something else spoils it.
 constexpr std::size_t kStall = 5, kStallAgain = 25;
+// The gain of going on is summed over so many of the most promising points, each as far as those before it do not tell its time.
+// They are as many as were tried, within these limits.
+constexpr std::size_t kLeastOutlookPoints = 16, kOutlookPoints = 64;
+// The sum is corrected by how much of the improvement that was expected of the points tried came true. That counts as if this
+// share of the best time had been expected, and had come true, beforehand.
+constexpr double kTrustedGain = 0.03;
+constexpr double kBeliefHalfLife = 15;  // points after which what came true of one counts half
 
 // Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote where the density underflows.
 double log_improvement(const Belief& belief, double best) {
@@ -45,6 +52,10 @@ double log_improvement(const Belief& belief, double best) {
     if (z < -6) return std::log(belief.deviation) - z * z / 2 - 2 * std::log(-z) - log_root_two_pi;
     const double density = std::exp(-z * z / 2 - log_root_two_pi);
     return std::log(belief.deviation) + std::log(z * std::erfc(-z / std::numbers::sqrt2) / 2 + density);
+}
+
+double expected_improvement(const Belief& belief, double best) {
+    return std::exp(log_improvement(belief, best)) * (1 - belief.failure);
 }
 
 // What the process models of a time: speed, in units of a reference's, negated since it looks for what is small. Logarithms, in
@@ -92,6 +103,19 @@ std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
     return order;
 }
 
+// The domain as the surrogate sees it: traits are coordinates too.
+Domain with_traits(const Domain& domain) {
+    if (!domain.traits) return domain;
+    Domain result = domain;
+    result.coordinates = [coordinates = domain.coordinates, traits = domain.traits](std::size_t point) {
+        std::vector<int> position = coordinates(point);
+        const std::vector<int> more = traits(point);
+        position.insert(position.end(), more.begin(), more.end());
+        return position;
+    };
+    return result;
+}
+
 // Model-guided search: a Gaussian process of speed says where improvement is to be expected. Every given point counts as
 // observed at its believed value until it is reported, so that many may be tried at a time. When the model makes no progress, a
 // local walk with restarts takes every second turn: it needs no model to be right.
@@ -114,6 +138,7 @@ class Model final : public BaseStrategy {
 
     void heard(std::size_t point, std::optional<double> time_us) override {
         known_instances_.insert(domain().instance(point));
+        compare_with_belief(point, time_us);
         if (walked_.erase(point) > 0) walk_.heard(point, time_us);
         ++since_progress_;
         if (time_us) {
@@ -132,18 +157,25 @@ class Model final : public BaseStrategy {
             const auto believed = believed_.find(point);
             const double middle = std::isinf(best_) ? -1 : (best_ + worst_) / 2;
             history_.push_back({.point = point,
-                                .value = believed == believed_.end() ? middle : believed->second + kFailureStep,
+                                .value = believed == believed_.end() ? middle : believed->second.mean + kFailureStep,
                                 .kind = Observation::Kind::failed});
         }
         believed_.erase(point);
+    }
+
+    std::optional<double> expected_gain() override {
+        if (std::isinf(best_) || history_.size() < kStarts) return 1;
+        absorb();
+        return -improvement_left() / best_ * (came_true_ + kTrustedGain) / (expected_sum_ + kTrustedGain);
     }
 
   private:
     Model(const Domain& domain, std::uint64_t seed, std::vector<float> trend)
         : BaseStrategy("model", domain, seed),
           coordinates_(domain),
+          features_(with_traits(domain)),
           expected_(expected_order(trend)),
-          surrogate_(coordinates_, std::move(trend)),
+          surrogate_(features_, std::move(trend)),
           walk_(this->domain(), random()),
           begun_(domain.seeds) {}
 
@@ -232,10 +264,43 @@ class Model final : public BaseStrategy {
     // The point of a column counts as observed at its believed value.
     std::size_t trust(std::size_t column) {
         const std::size_t point = surrogate_.columns()[column];
-        const Observation believed{.point = point, .value = surrogate_.belief(column).mean, .kind = Observation::Kind::pending};
-        believed_[point] = believed.value;
-        pending_.push_back(believed);
+        const Belief belief = surrogate_.belief(column);
+        believed_[point] = belief;
+        pending_.push_back({.point = point, .value = belief.mean, .kind = Observation::Kind::pending});
         return point;
+    }
+
+    // Whether improvement that is expected of points comes true. REQUIRES: best_ is still what it was without this point.
+    void compare_with_belief(std::size_t point, std::optional<double> time_us) {
+        const auto believed = believed_.find(point);
+        if (believed == believed_.end() || std::isinf(best_)) return;
+        const double fading = std::exp2(-1 / kBeliefHalfLife);
+        expected_sum_ *= fading;
+        came_true_ *= fading;
+        expected_sum_ += expected_improvement(believed->second, best_) / -best_;
+        if (time_us) came_true_ += std::max(0.0, best_ - value_of(*time_us, reference_us_)) / -best_;
+    }
+
+    // The expected improvement that the fresh points and those still being tried hold together, in values.
+    double improvement_left() {
+        std::vector<std::pair<double, std::size_t>> promising;  // improvement and point
+        for (const auto& [point, belief] : believed_) promising.emplace_back(expected_improvement(belief, best_), point);
+        const std::span<const std::size_t> columns = surrogate_.columns();
+        for (std::size_t column = 0; column < columns.size(); ++column) {
+            if (!is_fresh(columns[column])) continue;
+            promising.emplace_back(expected_improvement(surrogate_.belief(column), best_), columns[column]);
+        }
+        const std::size_t count = std::min({kOutlookPoints, std::max(kLeastOutlookPoints, history_.size()), promising.size()});
+        std::partial_sort(promising.begin(), promising.begin() + static_cast<std::ptrdiff_t>(count), promising.end(),
+                          std::greater<>());
+        double sum = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            double known = 0;
+            for (std::size_t j = 0; j < i; ++j)
+                known = std::max(known, surrogate_.similarity(promising[i].second, promising[j].second));
+            sum += promising[i].first * (1 - known * known);
+        }
+        return sum;
     }
 
     // The next of the best point's parameters, in random order: the most promising of the points that differ in it alone.
@@ -302,23 +367,24 @@ class Model final : public BaseStrategy {
         return *point;
     }
 
-    Coordinates coordinates_;
+    Coordinates coordinates_, features_;
     std::vector<std::size_t> expected_;
     Surrogate surrogate_;
     Walk walk_;
     std::vector<std::size_t> begun_;  // what the search began with
     std::size_t next_expected_ = 0;
     std::vector<Observation> history_;
-    std::vector<Observation> pending_;         // given on the model's word, not reported
-    std::unordered_set<std::size_t> guessed_;  // of those, in the surrogate at their believed value
-    std::unordered_map<std::size_t, double> believed_;
-    std::unordered_set<std::size_t> known_instances_;  // compiled for some point that was reported
-    std::unordered_set<std::size_t> walked_;           // given by the walk, not reported
+    std::vector<Observation> pending_;                  // given on the model's word, not reported
+    std::unordered_set<std::size_t> guessed_;           // of those, in the surrogate at their believed value
+    std::unordered_map<std::size_t, Belief> believed_;  // of each point given on the model's word, as it was then
+    std::unordered_set<std::size_t> known_instances_;   // compiled for some point that was reported
+    std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
     std::size_t best_point_ = 0;
     std::vector<std::size_t> axes_;  // parameters of the best point still to be changed in this round
     std::size_t next_round_ = kStall;
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
-    double reference_us_ = 0;  // the first time heard
+    double expected_sum_ = 0, came_true_ = 0;  // improvement of the points reported, in shares of the best time
+    double reference_us_ = 0;                  // the first time heard
     double best_ = std::numeric_limits<double>::infinity();
     double worst_ = -std::numeric_limits<double>::infinity();
 };

@@ -45,6 +45,8 @@ class Surrogate {
     std::span<const std::size_t> columns() const { return columns_; }
     // Of columns()[column].
     Belief belief(std::size_t column);
+    // How much the value of one point says of another's: 1 for the same point, near 0 for points that have little in common.
+    double similarity(std::size_t left, std::size_t right) const { return covariance(left, right); }
 
   private:
     // One sum per column over observations: whitened covariance times a whitened right-hand side.

@@ -76,9 +76,10 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    // Of each contestant, by turns in this order and back, once the card has settled; empty if one could not be played.
+    // Of each contestant, by turns in this order and back, once the card has settled; empty if one could not be played. After the
+    // first turn those that are slower than the fastest by more than `out_ratio` play no more: what they have is all there is.
     // REQUIRES: order is not empty.
-    std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
+    std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds, double out_ratio);
     void drop_unmeasured();
     bool out_of_time() const;
 

@@ -1,6 +1,7 @@
 // What is measured of contestants beside the rounds, and decides at the power limit alone.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "src/core/statistics/statistics.h"
 #include "tuner/session/race/final_race.h"
@@ -14,11 +15,18 @@ constexpr double kOtherTurn_us = 1'500;
 constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is held down to keep the power limit
 constexpr double kNearWinner = 1.03;      // in rounds: a larger lead has not been outweighed
 constexpr std::size_t kMostJudged = 5;
+constexpr double kOutOfBlocks = 1.015;  // after one block: blocks of one kernel differ by less than half of that
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
     std::vector<Conditions> seen;
     for (const GpuWorkerSession::Block& block : blocks) seen.push_back(block.conditions);
     return summary_of(seen);
+}
+
+double mean_us(const std::vector<GpuWorkerSession::Block>& blocks) {
+    double sum_us = 0;
+    for (const GpuWorkerSession::Block& block : blocks) sum_us += block.launch_us;
+    return sum_us / static_cast<double>(blocks.size());
 }
 
 // Each block lasts as long: the mean over them.
@@ -76,7 +84,8 @@ std::optional<double> FinalRace::time_after_us(std::size_t contestant, Predecess
     return known == after_us_[contestant].end() ? std::nullopt : std::optional(known->second);
 }
 
-std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds) {
+std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds,
+                                                                    double out_ratio) {
     std::map<std::size_t, Blocks> blocks;
     if (session_.lost() || !session_.block(static_cast<int>(order.front()), kSettlingBlocks * seconds)) return {};
     for (int turn = 0; turn < turns; ++turn) {
@@ -85,6 +94,9 @@ std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<
             if (!block) return {};
             blocks[contestant].push_back(*block);
         }
+        double best_us = std::numeric_limits<double>::infinity();
+        for (const auto& [contestant, played] : blocks) best_us = std::min(best_us, mean_us(played));
+        std::erase_if(order, [&](std::size_t one) { return mean_us(blocks.at(one)) > out_ratio * best_us; });
         std::reverse(order.begin(), order.end());  // nobody always follows the same one
     }
     return blocks;
@@ -102,9 +114,8 @@ Verdict FinalRace::verdict(double seconds) {
     const auto blocks_played = static_cast<double>(kJudgingTurns * near.size() + kSettlingBlocks);
     const double block_s = std::clamp(seconds / blocks_played, kLeastBlock_s, kBlock_s);
     std::map<std::size_t, double> times_us;
-    for (const auto& [contestant, blocks] : blocks_in_turns(near, kJudgingTurns, block_s)) {
-        for (const GpuWorkerSession::Block& block : blocks) times_us[contestant] += block.launch_us / kJudgingTurns;
-    }
+    for (const auto& [contestant, blocks] : blocks_in_turns(near, kJudgingTurns, block_s, kOutOfBlocks))
+        times_us[contestant] = mean_us(blocks);
     if (times_us.empty()) return of_rounds;
     const auto fastest = std::min_element(
         near.begin(), near.end(), [&](std::size_t left, std::size_t right) { return times_us.at(left) < times_us.at(right); });
@@ -125,7 +136,7 @@ void FinalRace::play_blocks(int count) {
     const std::vector<std::size_t> order = all_left();
     const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
     if (!fillers || order.empty()) return;
-    for (const auto& [contestant, blocks] : blocks_in_turns(order, count, kBlock_s)) {
+    for (const auto& [contestant, blocks] : blocks_in_turns(order, count, kBlock_s, std::numeric_limits<double>::infinity())) {
         std::vector<double> times_us;
         for (const GpuWorkerSession::Block& block : blocks) times_us.push_back(block.launch_us);
         Sustained& sustained = sustained_[contestant].emplace();

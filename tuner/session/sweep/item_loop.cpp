@@ -14,8 +14,9 @@ void ItemLoop::prove_gpu() {
 }
 
 std::unique_ptr<TuneRun> ItemLoop::begin(const Problem& problem, int urgency) {
-    auto candidates =
-        next_key_ == problem.key() && listing_.valid() ? listing_.get() : list_candidates(problem, each_, services_);
+    auto candidates = next_key_ == problem.key() && listing_.valid()
+                          ? listing_.get()
+                          : list_candidates(problem, each_, services_, known_beforehand(problem, each_, services_));
     auto run = std::make_unique<TuneRun>(shared_, problem, each_, std::move(candidates));
     run->start(urgency);
     return run;
@@ -27,8 +28,11 @@ void ItemLoop::begin_next(const Problem& problem) {
     if (next_ != nullptr) return;
     if (next_key_ != problem.key()) {
         next_key_ = problem.key();
+        const auto list = [this, problem, beforehand = known_beforehand(problem, each_, services_)] {
+            return list_candidates(problem, each_, services_, beforehand);
+        };
         try {
-            listing_ = std::async(std::launch::async, [this, problem] { return list_candidates(problem, each_, services_); });
+            listing_ = std::async(std::launch::async, list);
         } catch (const std::system_error&) {  // no thread to be had: it is listed when it is its turn
             listing_ = {};
         }

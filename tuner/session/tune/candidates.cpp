@@ -1,7 +1,9 @@
 #include "tuner/session/tune/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -10,7 +12,6 @@
 #include "src/core/error.h"
 #include "src/core/system/processors.h"
 #include "src/core/text.h"
-#include "src/dispatch/rules/refusals.h"
 #include "tuner/search/search_domain.h"
 
 namespace autotune::tuner {
@@ -71,6 +72,30 @@ void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choic
     }
 }
 
+// By another thread, unless there is little to do or the system refuses one: then when the answer is wanted.
+template <class Work>
+auto begin(const Work& work, bool by_another) {
+    try {
+        if (by_another) return std::async(std::launch::async, work);
+    } catch (const std::system_error&) {
+    }
+    return std::async(std::launch::deferred, work);
+}
+
+// Into points in ascending order, once.
+void insert(std::vector<Config>& points, const Config& config) {
+    const auto place = std::lower_bound(points.begin(), points.end(), config);
+    if (place == points.end() || *place != config) points.insert(place, config);
+}
+
+// Whether two configs of a family stand and fall together: few of their compile parameters differ.
+bool alike(const SearchSpace& space, const Config& left, const Config& right) {
+    constexpr std::ptrdiff_t kApart = 3;
+    return std::count_if(space.parameters.begin(), space.parameters.end(), [&](const Parameter& parameter) {
+               return parameter.kind == ParameterKind::compile && left.find(parameter.name) != right.find(parameter.name);
+           }) < kApart;
+}
+
 void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choice& choice) {
     if (choice.named.empty()) return;
     std::vector<std::string> known;
@@ -83,26 +108,135 @@ void refuse_unknown_name(const std::vector<Candidates::Part>& parts, const Choic
 
 }  // namespace
 
-Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
-    : problem_(problem), device_(device) {
+Candidates::Candidates(Bare, const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
+    : problem_(problem), device_(device), choice_(choice) {
     refuse_nothing(catalogue, problem);
-    Refusals refusals;
     for (const Family* family : chosen_families(catalogue, problem, choice)) {
         if (const auto reason = why_unable(*family, problem, device)) {
-            refusals.add(family->name(), *reason);
+            refusals_.add(family->name(), *reason);
             continue;
         }
-        Part part{family, family->space(problem, device),       {},
-                  0,      catalogue.template_identity(*family), family->predictor(problem, device)};
-        part.points = points_of(part.space, choice);
-        part.first = size_;
-        if (part.points.empty()) refusals.add(family->name(), "no legal config");
-        size_ += part.points.size();
-        parts_.push_back(std::move(part));
+        parts_.push_back({family,
+                          family->space(problem, device),
+                          {},
+                          0,
+                          catalogue.template_identity(*family),
+                          family->predictor(problem, device),
+                          {}});
     }
     refuse_unknown_pins(parts_, choice);
     refuse_unknown_name(parts_, choice);
-    if (size_ == 0) throw Error(ErrorCode::no_valid_config, refusals.sentence(problem, device));
+    if (parts_.empty()) throw Error(ErrorCode::no_valid_config, refusals_.sentence(problem, device));
+}
+
+Candidates::Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice)
+    : Candidates(Bare{}, catalogue, problem, device, choice) {
+    list();
+}
+
+std::unique_ptr<Candidates> Candidates::unlisted(const Catalogue& catalogue, const Problem& problem, const Device& device,
+                                                 const Choice& choice) {
+    return std::unique_ptr<Candidates>(new Candidates(Bare{}, catalogue, problem, device, choice));
+}
+
+// Families beside each other: the largest takes most of a second.
+void Candidates::list() {
+    std::vector<std::future<std::vector<Config>>> points;
+    for (const Part& part : parts_)
+        points.push_back(begin([this, &part] { return points_of(part.space, choice_); }, parts_.size() > 1));
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        Part& part = parts_[i];
+        part.points = points[i].get();
+        for (const Candidate& one : first_)
+            if (one.family == part.family->name()) insert(part.points, one.config);
+        part.first = size_;
+        if (part.points.empty()) refusals_.add(part.family->name(), "no legal config");
+        size_ += part.points.size();
+    }
+    if (size_ == 0) throw Error(ErrorCode::no_valid_config, refusals_.sentence(problem_, device_));
+}
+
+std::optional<double> Candidates::Part::predict_us(const Config& config) const {
+    const std::optional<double> predicted_us = predictor(config);
+    return predicted_us ? std::optional(*predicted_us * errors.factor(config)) : std::nullopt;
+}
+
+void Candidates::correct(const std::vector<CostCorrection>& corrections) {
+    for (Part& part : parts_) {
+        for (const CostCorrection& one : corrections) {
+            if (one.family == part.family->name() && one.template_identity == part.template_identity)
+                part.errors = LearnedErrors(part.space, one);
+        }
+    }
+}
+
+// REQUIRES: the config is legal.
+bool Candidates::is_open_to(const Part& part, const Config& config) const {
+    if (!choice_.named.empty()) return false;  // that one alone
+    for (const auto& [name, value] : choice_.pins.values()) {
+        if (part.space.find(name) != nullptr && config.find(name) != value) return false;
+    }
+    return true;
+}
+
+// Configs on the way from the family's best-predicted start to where no small change is predicted faster.
+std::vector<std::pair<double, Candidate>> Candidates::descend(const Part& part) const {
+    constexpr int kMostSteps = 12;
+    const std::string family(part.family->name());
+    std::vector<std::pair<double, Candidate>> met;
+    const auto meet = [&](const Config& config) {
+        const auto predicted_us = is_open_to(part, config) ? part.predict_us(config) : std::nullopt;
+        if (predicted_us) met.emplace_back(*predicted_us, Candidate{family, config});
+        return predicted_us.value_or(std::numeric_limits<double>::infinity());
+    };
+    Config here;
+    double here_us = std::numeric_limits<double>::infinity();
+    const auto move_to = [&](const Config& config) {
+        const double predicted_us = meet(config);
+        if (predicted_us >= here_us) return;
+        here_us = predicted_us;
+        here = config;
+    };
+    if (!part.space.default_config.values().empty()) move_to(part.space.canonical(part.space.default_config));
+    for (const NamedConfig& named : part.space.named) {
+        const Config config = part.space.canonical(named.config);
+        if (part.space.contains(config)) move_to(config);
+    }
+    for (int step = 0; step < kMostSteps && std::isfinite(here_us); ++step) {
+        const double before_us = here_us;
+        for (const Config& config : part.space.neighbours(here)) move_to(config);
+        if (here_us == before_us) break;
+    }
+    return met;
+}
+
+void Candidates::choose_first(const std::vector<Candidate>& known) {
+    constexpr std::size_t kFound = 10, kConsidered = 4'000;
+    for (const Candidate& one : known) {
+        const Part* in = part(one.family);
+        const std::optional<Config> adopted = in == nullptr ? std::nullopt : in->space.adopt(one.config);
+        if (!adopted || !is_open_to(*in, *adopted)) continue;
+        const Candidate legal{one.family, in->space.canonical(*adopted)};
+        if (std::find(first_.begin(), first_.end(), legal) == first_.end()) first_.push_back(legal);
+    }
+    std::vector<std::future<std::vector<std::pair<double, Candidate>>>> descents;
+    for (const Part& part : parts_) descents.push_back(begin([this, &part] { return descend(part); }, parts_.size() > 1));
+    std::vector<std::pair<double, Candidate>> met;
+    for (auto& descent : descents) {
+        std::vector<std::pair<double, Candidate>> more = descent.get();
+        met.insert(met.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    }
+    std::sort(met.begin(), met.end());
+    if (met.size() > kConsidered) met.resize(kConsidered);
+    const std::size_t wanted = first_.size() + kFound;
+    for (auto& [predicted_us, candidate] : met) {
+        if (first_.size() == wanted || predicted_us > kMaxPredictedRatio * met.front().first) break;
+        const Part& in = *part(candidate.family);
+        const auto is_alike = [&](const Candidate& other) {
+            return other.family == candidate.family && alike(in.space, other.config, candidate.config);
+        };
+        if (std::none_of(first_.begin(), first_.end(), is_alike)) first_.push_back(std::move(candidate));
+    }
 }
 
 // In shares: of 300,000 points it takes a few tenths of a second.
@@ -111,21 +245,14 @@ void Candidates::predict_all() {
     constexpr std::size_t kLeastShare = 10'000;
     const auto threads = static_cast<std::size_t>(std::min(usable_processors(), 8));
     const std::size_t share = std::max(kLeastShare, size_ / threads + 1);
-    // By this thread, where it is little or where the system refuses another one.
-    const auto begin = [&](const auto& work) {
-        try {
-            if (size_ > kLeastShare) return std::async(std::launch::async, work);
-        } catch (const std::system_error&) {
-        }
-        return std::async(std::launch::deferred, work);
-    };
     std::vector<std::future<void>> done;
     for (const Part& part : parts_) {
         for (std::size_t from = 0; from < part.points.size(); from += share) {
             const std::size_t to = std::min(from + share, part.points.size());
-            done.push_back(begin([&predicted, &part, from, to] {
-                for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predictor(part.points[i]);
-            }));
+            const auto work = [&predicted, &part, from, to] {
+                for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predict_us(part.points[i]);
+            };
+            done.push_back(begin(work, size_ > kLeastShare));
         }
     }
     for (std::future<void>& one : done) one.get();
@@ -165,7 +292,7 @@ std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
 std::optional<double> Candidates::predict_us(std::size_t point) const {
     if (!predicted_us_.empty()) return predicted_us_.at(point);
     const Part& part = part_of(point);
-    return part.predictor(part.points[point - part.first]);
+    return part.predict_us(part.points[point - part.first]);
 }
 
 std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
@@ -187,7 +314,6 @@ std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
 // The best predicted, one alone of those that are alike: they stand and fall together, and the prediction may be wrong.
 std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
     constexpr std::size_t kConsidered = 4'000;
-    constexpr std::ptrdiff_t kApart = 3;  // compile parameters
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < size_; ++point) {
         if (const auto predicted_us = predict_us(point)) order.emplace_back(*predicted_us, point);
@@ -195,18 +321,15 @@ std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
     const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(kConsidered, order.size()));
     std::partial_sort(order.begin(), last, order.end());
     order.erase(last, order.end());
-    const auto alike = [&](std::size_t left, std::size_t right) {
+    const auto are_alike = [&](std::size_t left, std::size_t right) {
         const Part& part = part_of(left);
         if (&part != &part_of(right)) return false;
-        const Config &one = part.points[left - part.first], &other = part.points[right - part.first];
-        return std::count_if(part.space.parameters.begin(), part.space.parameters.end(), [&](const Parameter& parameter) {
-                   return parameter.kind == ParameterKind::compile && one.find(parameter.name) != other.find(parameter.name);
-               }) < kApart;
+        return alike(part.space, part.points[left - part.first], part.points[right - part.first]);
     };
     std::vector<std::size_t> chosen;
     for (const auto& [predicted_us, point] : order) {
         if (chosen.size() == count) break;
-        if (std::none_of(chosen.begin(), chosen.end(), [&](std::size_t other) { return alike(point, other); }))
+        if (std::none_of(chosen.begin(), chosen.end(), [&](std::size_t other) { return are_alike(point, other); }))
             chosen.push_back(point);
     }
     return chosen;
@@ -233,7 +356,9 @@ std::vector<std::size_t> Candidates::defaults() const {
 }
 
 std::vector<std::size_t> Candidates::all_seeds(std::vector<std::size_t> seeds) const {
-    constexpr std::size_t kPromising = 10, kNamed = 6;  // keep compilers busy until a strategy has listed the space
+    constexpr std::size_t kPromising = 6, kNamed = 4;  // beside those of choose_first(): descents end in one of many valleys
+    for (const Candidate& one : first_)
+        if (const auto point = find(one)) seeds.push_back(*point);
     for (const std::vector<std::size_t>& more : {defaults(), most_promising(kPromising), best_named(kNamed)})
         seeds.insert(seeds.end(), more.begin(), more.end());
     std::vector<std::size_t> unique;

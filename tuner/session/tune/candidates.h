@@ -1,13 +1,18 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/catalogue/catalogue.h"
 #include "src/core/problem/device.h"
+#include "src/dispatch/rules/refusals.h"
+#include "src/records/correction.h"
 #include "tuner/search/search.h"
 #include "tuner/session/tune.h"
+#include "tuner/session/tune/learned_errors.h"
 
 namespace autotune::tuner {
 
@@ -21,14 +26,32 @@ class Candidates {
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
         Predictor predictor;
+        LearnedErrors errors{};  // of the predictor; none: it is taken at its word
+
+        std::optional<double> predict_us(const Config& config) const;
     };
 
     // Of a family with more legal points a sample of so many is searched.
     static constexpr std::size_t kMostPointsPerFamily = 200'000;
 
-    // Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones; Error{no_valid_config}
-    // with each family's reason if nothing is left.
+    // Listed. Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones;
+    // Error{no_valid_config} with each family's reason if nothing is left.
     Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
+
+    // The same in two steps: what is refused is known at once, and what a search begins with before the space is listed, which
+    // takes a second. Throws as the constructor does, but for a choice that leaves no config.
+    static std::unique_ptr<Candidates> unlisted(const Catalogue& catalogue, const Problem& problem, const Device& device,
+                                                const Choice& choice);
+    // From now on predicted times are corrected by what was learned of today's templates. REQUIRES: before choose_first() and
+    // list().
+    void correct(const std::vector<CostCorrection>& corrections);
+    // Chooses the candidates that a search tries first: those of `known` that are legal here, in their order, and then what the
+    // cost models find best from the families' defaults and named configs on, one alone of those that are alike. They are in the
+    // list, whatever a sample leaves out. REQUIRES: not listed yet.
+    void choose_first(const std::vector<Candidate>& known);
+    const std::vector<Candidate>& first() const { return first_; }
+    // Throws Error{no_valid_config} as the constructor does. REQUIRES: not listed yet.
+    void list();
 
     std::size_t size() const { return size_; }
     Candidate at(std::size_t point) const;
@@ -37,6 +60,7 @@ class Candidates {
     const Part* part(const std::string& family) const;
     std::optional<std::size_t> find(const Candidate& candidate) const;
     const std::vector<Part>& parts() const { return parts_; }
+    // Corrected.
     std::optional<double> predict_us(std::size_t point) const;
     // Predicts every point now, on several threads: a search asks for all of them.
     void predict_all();
@@ -49,13 +73,20 @@ class Candidates {
     Domain domain(std::vector<std::size_t> seeds) const;
 
   private:
+    struct Bare {};  // nothing is listed
+    Candidates(Bare, const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
+    bool is_open_to(const Part& part, const Config& config) const;
+    std::vector<std::pair<double, Candidate>> descend(const Part& part) const;
     std::vector<std::size_t> defaults() const;
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;
 
     Problem problem_;
     Device device_;
+    Choice choice_;
     std::vector<Part> parts_;
+    Refusals refusals_;
+    std::vector<Candidate> first_;
     std::size_t size_ = 0;
     std::vector<std::optional<double>> predicted_us_;  // by point, after predict_all()
 };

@@ -23,6 +23,13 @@ db::Filter on_any_device(const Problem& problem) {
 
 }  // namespace
 
+std::vector<CostCorrection> corrections_for(const Problem& problem, const TuneServices& services, const std::string& nvrtc) {
+    if (services.store == nullptr) return {};
+    auto found = services.store->corrections(services.device.identity.key(), problem.class_key());
+    std::erase_if(found, [&](const CostCorrection& one) { return one.nvrtc != nvrtc; });
+    return found;
+}
+
 EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services,
                          const Choice& choice) {
     if (services.store == nullptr) return;
@@ -48,6 +55,17 @@ EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, c
     }
     for (const db::Winner& near : services.store->near(problem, device, kNear)) add_seed(candidates, near.candidate);
     for (const db::Winner& elsewhere : services.store->list(on_any_device(problem))) add_seed(candidates, elsewhere.candidate);
+}
+
+std::vector<Candidate> EarlierRuns::winners(const Problem& problem, const TuneServices& services, const Choice& choice) {
+    std::vector<Candidate> known;
+    if (services.store == nullptr) return known;
+    const DeviceIdentity& device = services.device.identity;
+    if (const auto previous = valid_winner(problem, services, choice)) known.push_back(previous->candidate);
+    for (const db::Winner& winner : services.store->find(problem, device)) known.push_back(winner.candidate);
+    for (const db::Winner& near : services.store->near(problem, device, kNear)) known.push_back(near.candidate);
+    for (const db::Winner& elsewhere : services.store->list(on_any_device(problem))) known.push_back(elsewhere.candidate);
+    return known;
 }
 
 // What another text of its family's template was tuned to may lack parameters that are new.

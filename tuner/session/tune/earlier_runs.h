@@ -12,6 +12,9 @@
 
 namespace autotune::tuner {
 
+// The cost models' errors as trials of the problem's class on this card show them, with this NVRTC.
+std::vector<CostCorrection> corrections_for(const Problem& problem, const TuneServices& services, const std::string& nvrtc);
+
 // What earlier runs left in the store of a problem, and what of it still counts.
 class EarlierRuns {
   public:
@@ -19,6 +22,10 @@ class EarlierRuns {
     EarlierRuns() = default;
     // Reads it. Without a store nothing is known.
     EarlierRuns(const Problem& problem, const Candidates& candidates, const TuneServices& services, const Choice& choice = {});
+
+    // The stored winners whose configs a search of the problem begins with, the problem's own first: as they were stored, legal
+    // here or not.
+    static std::vector<Candidate> winners(const Problem& problem, const TuneServices& services, const Choice& choice);
 
     // The valid winner, maybe stale.
     const std::optional<db::Winner>& previous() const { return previous_; }

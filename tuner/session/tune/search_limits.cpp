@@ -9,8 +9,17 @@ constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final roun
 constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
 constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
 constexpr double kLeastFinals_s = 0.5;
-constexpr double kSustainedShare = 0.3, kMostSustained_s = 6;
+constexpr double kSustainedShare = 0.08, kMostSustained_s = 6;
 constexpr double kLeastSustained_s = (2 * kJudgingTurns + kSettlingBlocks) * kLeastBlock_s;
+
+// A budget of so few seconds is spent on telling the first few candidates apart: forty that were tried once, in a hurry, left a
+// winner that depended on luck (54.9, 56.8 and 55.1 us of three searches for one product on two identical cards).
+constexpr double kShort_s = 5;
+constexpr int kFirstFew = 10;
+
+bool is_short(const Budget& budget) {
+    return budget.seconds <= kShort_s;
+}
 
 }  // namespace
 
@@ -20,8 +29,10 @@ std::optional<std::string> why_search_ends(const Budget& budget, const SearchSta
     const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
     const bool one_was_tried = state.tried > 0;  // no machine is so slow that a tune ends without a verdict on anything
     if (one_was_tried && state.elapsed_s > (few_yet ? kOverrun * budget.seconds : search_s)) return "budget";
+    if (is_short(budget) && state.best_us && state.tried >= kFirstFew) return "short budget";
     if (state.since_better >= budget.patience) return "no better one in " + std::to_string(budget.patience) + " trials";
     if (state.best_us && *state.best_us <= budget.target_us) return "target reached";
+    if (state.best_us && state.expected_gain && *state.expected_gain < budget.target_gain) return "expected gain";
     return std::nullopt;
 }
 
@@ -30,7 +41,7 @@ double sustained_seconds(const Budget& budget) {
 }
 
 double finals_seconds(const Budget& budget, double search_s, double elapsed_s) {
-    const double share_s = std::clamp(search_s, kLeastFinals_s, kMostFinals_s);
+    const double share_s = is_short(budget) ? budget.seconds : std::clamp(search_s, kLeastFinals_s, kMostFinals_s);
     return std::max(kLeastFinals_s, std::min(share_s, budget.seconds - elapsed_s));
 }
 

@@ -13,6 +13,8 @@ struct SearchState {
     int since_better = 0;           // trials
     std::optional<double> best_us;  // of what was verified
     double elapsed_s = 0;           // since the budget began to run
+    // The expected gain of going on, as a share of the best time; nullopt: not known, or seeds are still to be tried.
+    std::optional<double> expected_gain{};
 };
 
 constexpr double kMostFinals_s = 8;  // what the second rung and the final rounds need at most

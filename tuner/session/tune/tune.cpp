@@ -1,10 +1,52 @@
 #include "tuner/session/tune.h"
 
+#include <future>
+#include <system_error>
+
 #include "src/core/error.h"
 #include "tuner/session/tune/recall.h"
 #include "tuner/session/tune/tune_run.h"
 
 namespace autotune::tuner {
+namespace {
+
+// Begins to compile what judges candidates and then what the search tries first. Until the space is listed these have no numbers;
+// then they are found in the cubin cache, or on their way.
+void compile_first(RunShared& shared, const Problem& problem, const TuneOptions& options, const Candidates& candidates) {
+    const Catalogue& catalogue = shared.engine.services().catalogue;
+    const jit::Target target = shared.engine.target();
+    const auto submit = [&](jit::Rendered rendered, int urgency, const std::string& keep_folder) {
+        const auto keep = [&shared](const CompileOutcome& got) {
+            if (got.compiled != nullptr) shared.instances[got.compiled->identity] = got.compiled;
+        };
+        shared.engine.pool().submit({std::move(rendered), urgency, shared.engine.new_owner(), keep_folder}, keep);
+    };
+    submit(jit::render_harness(catalogue, target), 0, "");
+    submit(jit::render_reference(catalogue, catalogue.op_of(problem), problem, target), 0, "");
+    for (const Candidate& one : candidates.first()) {
+        const Candidates::Part& part = *candidates.part(one.family);
+        submit(jit::render(catalogue, *part.family, problem, part.space, one.config, target), 1, options.keep_folder);
+    }
+}
+
+// Lists on another thread, while this one serves the compilers.
+void list_meanwhile(Engine& engine, Candidates& candidates) {
+    const auto list = [&candidates] {
+        candidates.list();
+        candidates.predict_all();
+    };
+    std::future<void> listing;
+    try {
+        listing = std::async(std::launch::async, list);
+    } catch (const std::system_error&) {  // no thread to be had
+        return list();
+    }
+    constexpr std::chrono::milliseconds kLook{5};
+    while (listing.wait_for(std::chrono::seconds(0)) != std::future_status::ready) engine.pump(kLook);
+    listing.get();
+}
+
+}  // namespace
 
 TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services) {
     if (!options.retune) {
@@ -12,19 +54,23 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
         auto known = options.choice.named.empty() ? recall(problem, services, options.choice) : std::nullopt;
         if (known) return std::move(*known);
     }
+    // This refuses what cannot be, before any process is started.
+    auto candidates = first_candidates(problem, options, services, known_beforehand(problem, options, services));
     Engine engine(services);
     GpuWorkerHost host(engine);
     RunShared shared{engine, host, {}, {}};
-    // Listing refuses what cannot be, before any process is started.
-    TuneRun run(shared, problem, options, list_candidates(problem, options, services));
-    engine.gpu_worker().start();  // its context is made while the first candidates compile
+    std::optional<TuneRun> run;
     try {
-        run.start(1);
+        compile_first(shared, problem, options, *candidates);
+        engine.gpu_worker().start();  // its context is made while the first candidates compile
+        list_meanwhile(engine, *candidates);
+        run.emplace(shared, problem, options, std::move(candidates));
+        run->start(1);
     } catch (const Interrupted&) {
         throw Error(ErrorCode::interrupted, "stopped before anything was tried");
     }
-    engine.set_idle_hook([&] { run.refill(); });
-    return run.finish();
+    engine.set_idle_hook([&] { run->refill(); });
+    return run->finish();
 }
 
 }  // namespace autotune::tuner

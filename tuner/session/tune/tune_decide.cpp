@@ -1,11 +1,14 @@
 #include <algorithm>
+#include <iomanip>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "src/core/error.h"
 #include "src/core/statistics/statistics.h"
 #include "tuner/session/race/dates.h"
 #include "tuner/session/race/neighbours.h"
+#include "tuner/session/tune/learned_errors.h"
 #include "tuner/session/tune/search_limits.h"
 #include "tuner/session/tune/tune_run.h"
 
@@ -20,6 +23,13 @@ constexpr double kSettle_s = 0.2;  // load before the second rung, so that who i
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
+}
+// The gain that more time would probably bring, for the log.
+std::string expected_text(const std::optional<double>& gain) {
+    if (!gain) return "";
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(2) << "; more time would probably gain " << 100 * *gain << " %";
+    return text.str();
 }
 Clock::time_point after(Clock::time_point from, double seconds) {
     return from + std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
@@ -125,9 +135,10 @@ TuneResult TuneRun::settled(const FinalRace& race, const Verdict& verdict) {
     result.winner = winner_from(race, verdict);
     result.tuned = true;
     result.not_stored = store(result.winner);
+    learn_from_trials();
     log_to(services().workers.log, LogLevel::info, "tune", [&] {
         return "winner " + result.winner.candidate.to_string() + ", " + std::to_string(result.winner.timing.median_us) + " us, " +
-               result.winner.evidence.decided_by + "; search ended by: " + stopped_by_;
+               result.winner.evidence.decided_by + "; search ended by: " + stopped_by_ + expected_text(expected_gain());
     });
     return result;
 }
@@ -239,6 +250,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
     winner.evidence.verify_seconds = phases_.verify_s;
     winner.evidence.measure_seconds = phases_.measure_s;
     winner.evidence.stopped_by = stopped_by_;
+    winner.evidence.expected_gain = expected_gain();
     winner.evidence.seed = options_.seed;
     winner.evidence.failures = book_.failures();
     winner.restricted_to = restriction();
@@ -275,6 +287,38 @@ std::string TuneRun::store(const db::Winner& winner) {
         return error.what();
     }
     return "";
+}
+
+// A failure to store it is no fault: the next problem's candidates are ordered a little worse.
+void TuneRun::learn_from_trials() {
+    if (!options_.learning || services().store == nullptr || services().store->is_read_only()) return;
+    try {
+        const std::vector<CostCorrection> known = corrections_for(problem_, services(), feed_->nvrtc());
+        std::vector<CostCorrection> learned;
+        for (const Candidates::Part& part : candidates_.parts()) {
+            std::vector<Prediction> predictions;
+            for (const auto& [point, trial] : book_.trials()) {
+                if (&candidates_.part_of(point) != &part || trial.status != TrialStatus::ok || !trial.timing) continue;
+                const auto predicted_us = part.predictor(trial.candidate.config);  // by the cost model alone
+                if (predicted_us) predictions.push_back({trial.candidate.config, *predicted_us, trial.timing->median_us});
+            }
+            if (predictions.empty()) continue;
+            CostCorrection correction{.device_key = services().device.identity.key(),
+                                      .family = std::string(part.family->name()),
+                                      .template_identity = part.template_identity,
+                                      .nvrtc = feed_->nvrtc(),
+                                      .class_key = problem_.class_key()};
+            for (const CostCorrection& one : known)
+                if (one.family == correction.family && one.template_identity == correction.template_identity) correction = one;
+            learn(correction, part.space, predictions);
+            correction.date = now_utc_iso8601();
+            learned.push_back(std::move(correction));
+        }
+        services().store->put_corrections(learned);
+    } catch (const db::DatabaseError& error) {
+        log_to(services().workers.log, LogLevel::warn, "tune",
+               [&] { return std::string("what the trials say of the cost models is not stored: ") + error.what(); });
+    }
 }
 
 // What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.

@@ -52,6 +52,9 @@ class TuneRun {
     void note(std::size_t point, Trial trial);
     void charge(std::size_t point, const RunOutcome& outcome);
     void tell(const Trial& trial, std::optional<double> time_us, std::size_t point);
+    void report(std::size_t point, std::optional<double> time_us);
+    std::optional<double> expected_gain() const;
+    std::optional<double> default_us() const;
     void progress(Phase phase);
 
     // ---- decision (tune_decide.cpp) ----
@@ -74,6 +77,7 @@ class TuneRun {
     // Why it could not be stored; empty: nothing went wrong.
     std::string restriction() const;
     std::string store(const db::Winner& winner);
+    void learn_from_trials();
     [[noreturn]] void throw_all_failed() const;
 
     double elapsed_s() const { return seconds_since(begun_); }
@@ -90,7 +94,8 @@ class TuneRun {
     // ---- its parts ----
     EarlierRuns earlier_;
     std::vector<std::size_t> seeds_;
-    std::set<std::size_t> early_;  // seeds that were begun before the strategy gave them
+    std::set<std::size_t> early_;         // seeds that were begun before the strategy gave them
+    std::set<std::size_t> untold_seeds_;  // that the strategy has not heard of
     std::optional<StrategyThread> strategy_;
     TrialBook book_;
     std::optional<TrialRecorder> recorder_;    // from start() on
@@ -111,8 +116,17 @@ class TuneRun {
 
 constexpr int kSearchSlot = 0;  // on the GPU worker, of what is tried and of the second rung
 
-// What a tune of the problem may try. Any thread may list: a large space takes half a second. Throws as Candidates does.
+// Facts of the store that are needed before a problem's space is listed. REQUIRES: on the thread of the store.
+struct Beforehand {
+    std::vector<Candidate> known;             // winners of this problem, of near ones and of other devices
+    std::vector<CostCorrection> corrections;  // of the problem's class on this card, with today's NVRTC
+};
+Beforehand known_beforehand(const Problem& problem, const TuneOptions& options, const TuneServices& services);
+// What a tune of the problem may try, with what it tries first and before it is listed. Any thread. Throws as Candidates does.
+std::unique_ptr<Candidates> first_candidates(const Problem& problem, const TuneOptions& options, const TuneServices& services,
+                                             const Beforehand& beforehand);
+// The same listed and predicted: of a large space that takes a second.
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
-                                                  const TuneServices& services);
+                                                  const TuneServices& services, const Beforehand& beforehand);
 
 }  // namespace autotune::tuner

@@ -24,6 +24,12 @@ std::string line_of(const Trial& trial) {
     return text.str();
 }
 
+// A user who asks for more finalists than usual does not trust short measurements.
+double chance_ratio(const TuneOptions& options) {
+    constexpr double kChance = 1.05;
+    return options.finalists > RungOptions{}.finalists ? RungOptions{}.chance_ratio : kChance;
+}
+
 Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
     Trial trial;
     trial.candidate = candidate;
@@ -41,9 +47,24 @@ Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
 
 }  // namespace
 
+Beforehand known_beforehand(const Problem& problem, const TuneOptions& options, const TuneServices& services) {
+    return {.known = EarlierRuns::winners(problem, services, options.choice),
+            .corrections =
+                options.learning ? corrections_for(problem, services, services.provenance.nvrtc) : std::vector<CostCorrection>()};
+}
+
+std::unique_ptr<Candidates> first_candidates(const Problem& problem, const TuneOptions& options, const TuneServices& services,
+                                             const Beforehand& beforehand) {
+    auto candidates = Candidates::unlisted(services.catalogue, problem, services.device, options.choice);
+    candidates->correct(beforehand.corrections);
+    candidates->choose_first(beforehand.known);
+    return candidates;
+}
+
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
-                                                  const TuneServices& services) {
-    auto listed = std::make_unique<Candidates>(services.catalogue, problem, services.device, options.choice);
+                                                  const TuneServices& services, const Beforehand& beforehand) {
+    auto listed = first_candidates(problem, options, services, beforehand);
+    listed->list();
     listed->predict_all();
     return listed;
 }
@@ -55,10 +76,11 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
       options_(options),
       op_(shared.engine.services().catalogue.op_of(problem)),
       listed_(std::move(candidates)),
-      book_({.finalists = options.finalists}) {
+      book_({.chance_ratio = chance_ratio(options), .finalists = options.finalists}) {
     require_strategy(options_.strategy);
     earlier_ = EarlierRuns(problem_, candidates_, services(), options_.choice);
     seeds_ = candidates_.all_seeds(earlier_.seeds());
+    untold_seeds_.insert(seeds_.begin(), seeds_.end());
     strategy_.emplace([this] { return make_strategy(options_.strategy, candidates_.domain(seeds_), options_.seed); });
     shared_.engine.watch(strategy_->ready_fd());
 }
@@ -105,12 +127,13 @@ void TuneRun::refill() {
 
 bool TuneRun::take_from_store(std::size_t point) {
     const auto known = earlier_.known(point, {feed_->nvrtc(), options_.method.text(), options_.retune});
-    if (known) strategy_->report(point, known->time_us);
+    if (known) report(point, known->time_us);
     return known.has_value();
 }
 
 bool TuneRun::search_is_over() {
-    const auto why = why_search_ends(options_.budget, {book_.tried(), book_.since_better(), book_.best_us(), elapsed_s()});
+    const auto why =
+        why_search_ends(options_.budget, {book_.tried(), book_.since_better(), book_.best_us(), elapsed_s(), expected_gain()});
     if (why) stopped_by_ = *why;
     return why.has_value();
 }
@@ -228,10 +251,29 @@ void TuneRun::charge(std::size_t point, const RunOutcome& outcome) {
 // Whoever is to know of a trial.
 void TuneRun::tell(const Trial& trial, std::optional<double> time_us, std::size_t point) {
     if (trial.status == TrialStatus::ok && phases_.first_verified_s == 0) phases_.first_verified_s = seconds_since(started_at_);
-    strategy_->report(point, time_us);
+    report(point, time_us);
     recorder_->finished(trial);
     if (services().observer != nullptr) services().observer->on_trial(trial);
     log_to(services().workers.log, LogLevel::debug, kSource, [&] { return line_of(trial); });
+}
+
+void TuneRun::report(std::size_t point, std::optional<double> time_us) {
+    strategy_->report(point, time_us);
+    untold_seeds_.erase(point);
+}
+
+// A model that has not heard of all seeds knows little of the space.
+std::optional<double> TuneRun::expected_gain() const {
+    const std::optional<Outlook>& outlook = strategy_->outlook();
+    return outlook && untold_seeds_.empty() ? std::optional(outlook->gain) : std::nullopt;
+}
+
+// Of the best one's family.
+std::optional<double> TuneRun::default_us() const {
+    if (!book_.best_us()) return std::nullopt;
+    const Candidates::Part& best = candidates_.part_of(book_.best_point());
+    const auto point = candidates_.find({std::string(best.family->name()), best.space.default_config});
+    return point ? book_.rungs().estimate_us(*point) : std::nullopt;
 }
 
 void TuneRun::progress(Phase phase) {
@@ -246,6 +288,8 @@ void TuneRun::progress(Phase phase) {
     now.elapsed_s = elapsed_s();
     now.best_us = book_.best_us();
     if (now.best_us) now.best = candidates_.at(book_.best_point()).to_string();
+    now.default_us = default_us();
+    now.gain = expected_gain();
     if (phase != Phase::done) now.eta_s = std::max(0.0, options_.budget.seconds - now.elapsed_s);
     services().observer->on_progress(now);
 }

@@ -49,6 +49,8 @@ std::string progress_text(const tuner::Progress& progress) {
     std::string text = fmt::format("{}: compiled {}, tried {}", phase_text(progress.phase), progress.compiled, progress.tried);
     if (progress.failed > 0) text += fmt::format(" ({} failed)", progress.failed);
     if (progress.best_us) text += ", best " + us_text(*progress.best_us) + " us";
+    if (progress.best_us && progress.default_us)
+        text += fmt::format(" ({:.2f} x the default's speed)", *progress.default_us / *progress.best_us);
     text += ", " + seconds_text(progress.elapsed_s);
     if (progress.eta_s) text += ", " + seconds_text(*progress.eta_s) + " left";
     return text;

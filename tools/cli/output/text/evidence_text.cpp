@@ -147,12 +147,20 @@ std::string verified_text(const db::Evidence& evidence) {
     return "";
 }
 
+std::string more_time_text(const db::Evidence& evidence) {
+    if (!evidence.expected_gain) return "";
+    if (*evidence.expected_gain < 0.0005) return "less than 0.1 %";
+    return fmt::format("{:.1f} %", 100 * std::min(*evidence.expected_gain, 1.0));
+}
+
 std::string phases_text(const db::Evidence& evidence) {
+    const std::string more = more_time_text(evidence);
     return fmt::format(
-        "Stopped by {} after {}: verifying took {} of it and measuring {}; compiling {} of processor time beside them. Seed {}.",
+        "Stopped by {} after {}: verifying took {} of it and measuring {}; compiling {} of processor time beside them.{} Seed "
+        "{}.",
         evidence.stopped_by.empty() ? "nothing" : evidence.stopped_by, seconds_text(evidence.seconds),
         seconds_text(evidence.verify_seconds), seconds_text(evidence.measure_seconds), seconds_text(evidence.compile_seconds),
-        evidence.seed);
+        more.empty() ? "" : " More time would probably gain " + more + ".", evidence.seed);
 }
 
 std::string measured_text(const db::Winner& winner) {

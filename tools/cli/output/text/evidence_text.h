@@ -26,8 +26,10 @@ std::string decided_text(const db::Evidence& evidence);   // against whom, and h
 std::string rivals_text(const db::Evidence& evidence);    // against vendors; empty: none raced
 std::string verified_text(const db::Evidence& evidence);  // its error; empty: not known
 std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: not known
-std::string phases_text(const db::Evidence& evidence);    // how long each phase took
-std::string measured_text(const db::Winner& winner);      // on what, when and by what
+// The gain that a longer search would probably have brought; empty: not known.
+std::string more_time_text(const db::Evidence& evidence);
+std::string phases_text(const db::Evidence& evidence);  // how long each phase took
+std::string measured_text(const db::Winner& winner);    // on what, when and by what
 
 // Whether a winner still answers, and what would make it fresh.
 struct Freshness {
