@@ -279,6 +279,9 @@ std::vector<CompiledRow> compile_ranked(const Problem& problem, const CompileOpt
 struct SweepOptions {
     TuneOptions each;          // each.budget is per problem
     double total_seconds = 0;  // 0: no limit
+    // On several GPUs: whether final rounds take turns, with compilers that stand still. By the number of processors, where
+    // nothing is said.
+    std::optional<bool> finals_in_turns{};
 };
 struct SweepItem {
     Problem problem;

@@ -142,8 +142,8 @@ void Script::show_visible() {
             devices_.push_back(all_devices_[i]);
         }
     }
-    const std::string only = shown.size() == 1 ? std::to_string(*shown.begin()) : "";
-    std::erase_if(rules_, [&](const Rule& rule) { return !rule.gpu.empty() && rule.gpu != only; });
+    if (shown.size() == 1) only_device_ = std::to_string(*shown.begin());
+    std::erase_if(rules_, [&](const Rule& rule) { return !rule.gpu.empty() && rule.gpu != only_device_; });
 }
 
 void Script::parse_line(const std::string& line, int number) {

@@ -59,6 +59,8 @@ class Script {
     const std::vector<Words>& devices() const { return devices_; }
     // Every device of the machine; at least one, all defaults.
     const std::vector<Words>& all_devices() const { return all_devices_; }
+    // Number of the only device that this process is shown; empty: there are several, or none.
+    const std::string& only_device() const { return only_device_; }
     // A reading of a device, else that of the `nvml` lines.
     std::string reading(const Words& device, const std::string& name, const std::string& otherwise) const;
 
@@ -81,6 +83,7 @@ class Script {
     std::string path_;
     std::map<std::string, Words> sections_;
     std::vector<Words> all_devices_, devices_;
+    std::string only_device_;
     std::vector<Rule> rules_;
     std::mutex mutex_;
 };

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "db/store/store.h"
+#include "src/core/error.h"
 #include "tests/tuner/session/fake_tune.h"
 
 namespace autotune::lanes_fake_test {
@@ -65,7 +66,11 @@ std::vector<std::string> compiled_twice(const Sandbox& sandbox) {
 int winners_in(const Sandbox& sandbox) {
     const auto path = sandbox.folder() / "data/autotune/autotune.db";
     if (!std::filesystem::exists(path)) return 0;
-    return static_cast<int>(db::Store::open({.path = path, .read_only = true}).count({}));
+    try {
+        return static_cast<int>(db::Store::open({.path = path, .read_only = true}).count({}));
+    } catch (const Error&) {
+        return 0;  // it is being made
+    }
 }
 
 TEST(Lanes, TwoGpusShareAListAndItsInstances) {
@@ -115,8 +120,9 @@ long resident_kib(pid_t pid) {
     return 0;
 }
 
-// A problem whose set-up takes a third of a second of a GPU that is busy, and no processor time. One candidate, no search.
-const std::string kSlowSetUp = "rule on=load symbol=_reference do=hang seconds=0.4\n";
+// Problems that keep a GPU busy for two seconds and a processor for 0.2 s: eight lanes share two processors in CI.
+const std::string kBusyGpu =
+    "rule symbol=^gemm_simt_ do=hang seconds=0.005\nrule on=load symbol=_reference do=hang seconds=0.1\n";
 
 Words quick_sweep(int problems, int gpus) {
     return test::with_pins({"sweep", "--op", "hgemm", "--shapes",
@@ -125,14 +131,15 @@ Words quick_sweep(int problems, int gpus) {
                             gpus > 1 ? "--devices" : "--device", gpus > 1 ? "all" : "0"});
 }
 
-// 80 problems in CI, 400 in the soak. Every cubin is cached; one lane does a tenth of the list.
+// 80 problems in CI, 400 in the soak. Every cubin is cached. One lane does a few of the list.
 TEST(Lanes, EightAreAtLeastSevenTimesAsFastAsOne) {
     const int problems = number_of("AUTOTUNE_LANE_PROBLEMS", 80);
+    constexpr int kAlone = 5;
     Sandbox machine(devices(8));
-    ASSERT_EQ(machine.autotune(quick_sweep(problems, 8), {.timeout_s = 300}).exit_code, 0);  // compiles
-    machine.script(devices(8, kSlowSetUp));
+    ASSERT_EQ(machine.autotune(quick_sweep(2, 8)).exit_code, 0);  // compiles
+    machine.script(devices(8, kBusyGpu));
     machine.clear_calls();
-    const Outcome one = machine.autotune(quick_sweep(problems / 10, 1), {.timeout_s = 300});
+    const Outcome one = machine.autotune(quick_sweep(kAlone, 1));
     ASSERT_EQ(one.exit_code, 0) << one.err;
     Running running = machine.start_autotune(quick_sweep(problems, 8), {.timeout_s = 300});
     std::vector<long> resident;
@@ -148,7 +155,7 @@ TEST(Lanes, EightAreAtLeastSevenTimesAsFastAsOne) {
     watch.join();
     const Json result = test::result_of(eight);
     EXPECT_EQ(result.at("summary").at("tuned"), problems);
-    const double each_s = Json::parse(one.out).at("seconds").get<double>() / (problems / 10);
+    const double each_s = Json::parse(one.out).at("seconds").get<double>() / kAlone;
     EXPECT_GE(each_s, 0.3);
     EXPECT_GE(each_s * problems / eight.wall_s, 7.2)
         << eight.wall_s << " s for " << problems << " problems of " << each_s << " s";
@@ -255,8 +262,8 @@ TEST(Lanes, AreToldOfCtrlC) {
 // ---- GPUs that cannot be used ----
 
 TEST(Lanes, AGpuThatDisappearsCostsItsShareOnly) {
-    // After some loads the driver of GPU 1 answers nothing more, in each process anew.
-    const Sandbox machine(devices(2, "rule on=load gpu=1 from=6 do=vanish code=999\n"));
+    // After some loads the driver of GPU 1 answers nothing more.
+    const Sandbox machine(devices(2, "rule on=load gpu=1 from=6 do=vanish code=999 persist=1\n"));
     const Outcome outcome = machine.autotune(sweep_of("256:2048:256x256x256"));
     EXPECT_EQ(outcome.exit_code, 7) << outcome.err;
     const Json result = Json::parse(outcome.out);

@@ -361,6 +361,7 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
     check_choice(session, problems);
     tuner::SweepOptions options;
     if (arguments.has("total-budget")) options.total_seconds = parse_seconds(arguments.text("total-budget"), "--total-budget");
+    if (arguments.has("finals")) options.finals_in_turns = arguments.text("finals") == "in-turns";
     if (arguments.has("dry-run")) {
         options.each = tune_options_of(session, problems.front(), devices_of_archs(arguments, {"sm_90a"}).front());
         return dry_run(session, problems, options);

@@ -43,6 +43,11 @@ void require_one_kind(const std::vector<Gpu>& gpus) {
 std::vector<Flag> devices_flags() {
     return {{"devices", "LIST", "work on several GPUs: all, or ordinals and UUIDs", false, {}},
             {"allow-mps", "", "with --devices: also GPUs with an MPS server", false, {}},
+            {"finals",
+             "HOW",
+             "final rounds of several GPUs: together or in-turns; default: together from 2 x GPUs + 1 processors on",
+             false,
+             {"together", "in-turns"}},
             {"each-class", "", "with --devices: tune every problem for each kind of card", false, {}}};
 }
 

@@ -17,20 +17,24 @@ constexpr std::array kPhases = {&TunePhases::start_s,       &TunePhases::setup_s
                                 &TunePhases::second_rung_s, &TunePhases::warm_s,    &TunePhases::rounds_s,
                                 &TunePhases::neighbours_s,  &TunePhases::total_s};
 
+// The members are bound by position, so that one which is added to a struct and forgotten here does not compile.
 Json write_options(const TuneOptions& options) {
-    return {{"seconds", options.budget.seconds},   {"trials", options.budget.trials},
-            {"patience", options.budget.patience}, {"target_us", options.budget.target_us},
-            {"families", options.choice.families}, {"pins", records::json_of(options.choice.pins)},
-            {"named", options.choice.named},       {"seed", options.seed},
-            {"strategy", options.strategy},        {"finalists", options.finalists},
-            {"tie_gap", options.tie_gap},          {"retune", options.retune},
-            {"method", options.method.text()},     {"keep", options.keep_folder}};
+    const auto& [budget, choice, seed, strategy, finalists, tie_gap, retune, learning, method, keep] = options;
+    const auto& [seconds, trials, patience, target_gain, target_us] = budget;
+    const auto& [families, pins, named] = choice;
+    return {{"seconds", seconds},     {"trials", trials},     {"patience", patience},           {"target_gain", target_gain},
+            {"target_us", target_us}, {"families", families}, {"pins", records::json_of(pins)}, {"named", named},
+            {"seed", seed},           {"strategy", strategy}, {"finalists", finalists},         {"tie_gap", tie_gap},
+            {"retune", retune},       {"learning", learning}, {"method", method.text()},        {"keep", keep}};
 }
 
 TuneOptions read_options(const Json& json) {
     TuneOptions options;
-    options.budget = {json.at("seconds").get<double>(), json.at("trials").get<int>(), json.at("patience").get<int>(),
-                      json.at("target_us").get<double>()};
+    options.budget.seconds = json.at("seconds").get<double>();
+    options.budget.trials = json.at("trials").get<int>();
+    options.budget.patience = json.at("patience").get<int>();
+    options.budget.target_gain = json.at("target_gain").get<double>();
+    options.budget.target_us = json.at("target_us").get<double>();
     options.choice.families = json.at("families").get<std::vector<std::string>>();
     options.choice.pins = records::read_config(json.at("pins"), "pins");
     options.choice.named = json.at("named").get<std::string>();
@@ -39,24 +43,31 @@ TuneOptions read_options(const Json& json) {
     options.finalists = json.at("finalists").get<std::size_t>();
     options.tie_gap = json.at("tie_gap").get<double>();
     options.retune = json.at("retune").get<bool>();
+    options.learning = json.at("learning").get<bool>();
     options.method = MeasuringMethod::of(json.at("method").get<std::string>());
     options.keep_folder = json.at("keep").get<std::string>();
     return options;
 }
 
 Json write_workers(const WorkerSettings& workers) {
-    return {{"binary", workers.binary},
-            {"build", workers.build},
-            {"templates", workers.templates_folder},
-            {"cache", workers.cache_folder},
-            {"nvrtc", workers.nvrtc_path},
-            {"locks", workers.lock_folder},
-            {"host_locks", workers.host_lock_folder},
-            {"device", workers.device},
-            {"launch_timeout_s", workers.launch_timeout_s},
-            {"driver_major", workers.driver_major},
-            {"profiled", workers.profiled},
-            {"libraries", workers.library_folders}};
+    const auto& [binary, build, templates, cache, nvrtc, locks, compilers, device, launch_timeout_s, compile_cpu_s,
+                 compile_guard_s, driver_major, profiled, libraries, host_locks, log] = workers;
+    return {{"binary", binary},
+            {"build", build},
+            {"templates", templates},
+            {"cache", cache},
+            {"nvrtc", nvrtc},
+            {"locks", locks},
+            {"host_locks", host_locks},
+            {"compilers", compilers},
+            {"device", device},
+            {"launch_timeout_s", launch_timeout_s},
+            {"compile_cpu_s", compile_cpu_s},
+            {"compile_guard_s", compile_guard_s},
+            {"driver_major", driver_major},
+            {"profiled", profiled},
+            {"libraries", libraries},
+            {"has_log", log != nullptr}};  // the lane has a log of its own
 }
 
 WorkerSettings read_workers(const Json& json) {
@@ -69,7 +80,10 @@ WorkerSettings read_workers(const Json& json) {
     workers.lock_folder = json.at("locks").get<std::string>();
     workers.host_lock_folder = json.at("host_locks").get<std::string>();
     workers.device = json.at("device").get<int>();
+    workers.compile_workers = json.at("compilers").get<int>();
     workers.launch_timeout_s = json.at("launch_timeout_s").get<double>();
+    workers.compile_cpu_s = json.at("compile_cpu_s").get<double>();
+    workers.compile_guard_s = json.at("compile_guard_s").get<double>();
     workers.driver_major = json.at("driver_major").get<int>();
     workers.profiled = json.at("profiled").get<bool>();
     workers.library_folders = json.at("libraries").get<std::vector<std::string>>();

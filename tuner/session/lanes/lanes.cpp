@@ -119,7 +119,8 @@ Lanes::Lanes(const std::vector<LaneGpu>& gpus, WorkSource& source, const LanesOp
       options_(options),
       services_(services),
       workers_(services.workers),
-      needs_quiet_(usable_processors() < 2 * static_cast<int>(gpus.size()) + 1 || may_share_a_card(gpus)) {
+      needs_quiet_(options.finals_in_turns.value_or(usable_processors() < 2 * static_cast<int>(gpus.size()) + 1 ||
+                                                    may_share_a_card(gpus))) {
     workers_.cache_folder = run_folder_.or_named(workers_.cache_folder);
     workers_.lock_folder = run_folder_.or_named(workers_.lock_folder);
     if (workers_.compile_workers == 0) workers_.compile_workers = usable_compilers(static_cast<int>(gpus.size()) + 1);

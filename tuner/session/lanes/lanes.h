@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct LanesOptions {
     // A lane holds its GPU's lock and has passed the canary before it is given an item, so that a GPU that cannot work costs
     // none. False: a GPU is touched when its first item comes.
     bool proves_first = true;
+    // Final rounds of one lane at a time, with compilers that stand still; nullopt: where there are fewer than 2 x lanes + 1
+    // processors, and for slices of a card.
+    std::optional<bool> finals_in_turns{};
 };
 
 // Works off a source on several GPUs: one lane, a process of its own, for each. This process makes no CUDA context; it owns the

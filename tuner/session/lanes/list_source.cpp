@@ -163,7 +163,8 @@ LanesSweep sweep_on(const std::vector<LaneGpu>& gpus, const std::vector<Problem>
         swept.items = source.finish();
         return swept;
     }
-    swept.lanes = run_lanes(gpus, source, {.each = options.each, .store = store}, services);
+    swept.lanes =
+        run_lanes(gpus, source, {.each = options.each, .store = store, .finals_in_turns = options.finals_in_turns}, services);
     const bool all_out =
         std::all_of(swept.lanes.begin(), swept.lanes.end(), [](const LaneReport& lane) { return !lane.out_because.empty(); });
     if (all_out && !source.all_settled())

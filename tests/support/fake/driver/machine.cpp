@@ -63,13 +63,17 @@ Machine::Machine() {
 }
 
 bool Machine::vanished_for_good() const {
-    return access(Script::get().marker("vanished").c_str(), F_OK) == 0;
+    const Script& script = Script::get();
+    const std::string& only = script.only_device();
+    return access(script.marker("vanished").c_str(), F_OK) == 0 ||
+           (!only.empty() && access(script.marker("vanished." + only).c_str(), F_OK) == 0);
 }
 
 void Machine::vanish(const Rule& rule) {
     health = static_cast<CUresult>(static_cast<int>(rule.number("code", CUDA_ERROR_UNKNOWN)));
     if (rule.number("persist", 0) == 0) return;
-    const int file = open(Script::get().marker("vanished").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    const std::string what = rule.gpu.empty() ? "vanished" : "vanished." + rule.gpu;
+    const int file = open(Script::get().marker(what).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (file >= 0) close(file);
 }
 
