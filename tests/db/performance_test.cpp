@@ -76,7 +76,8 @@ class LargeStore : public ::testing::Test {
             "INSERT INTO evidence SELECT w.id, v.rounds, v.decided_by, v.max_error, v.space_legal, v.tried, v.failed, v.seconds, "
             "v.compile_seconds, v.verify_seconds, v.measure_seconds, v.stopped_by, v.seed, v.sm_clock_mhz, v.power_w, "
             "v.temperature_c, "
-            "v.throttle_reasons, v.failures, v.accumulation_error FROM winner w, evidence v WHERE v.winner_id = 1 AND w.id > 40; "
+            "v.throttle_reasons, v.failures, v.accumulation_error, v.expected_gain FROM winner w, evidence v WHERE v.winner_id = "
+            "1 AND w.id > 40; "
             "COMMIT";
         connection.run(fill.c_str());
     }

@@ -113,7 +113,7 @@ struct FinalistInfo {
 };
 
 struct FinalOptions {
-    int least_rounds = 10;      // from then on a race ends when more rounds would not change its verdict by more than a tie
+    int least_rounds = 30;      // a race of fewer is looked at with early_confidence
     int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule speaks
     int most_void_rounds = 30;  // after so many, throttled rounds count too and the verdict says so
     double tie_gap = 0.005;     // a smaller gap between medians is a tie
@@ -200,7 +200,6 @@ class FinalRounds {
     void eliminate();
     void shuffle_order();
     bool decided() const;
-    bool is_harmless(std::size_t winner, double confidence) const;
     std::vector<std::size_t> contenders() const;
     std::size_t fastest(const std::vector<std::size_t>& among) const;
     std::size_t first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const;

@@ -160,19 +160,10 @@ FinalRow FinalRounds::row(std::size_t finalist, std::size_t baseline, double con
     return result;
 }
 
-// Whether none that is still racing is faster than this one by more than a tie, with so much confidence.
-bool FinalRounds::is_harmless(std::size_t winner, double confidence) const {
-    const std::vector<std::size_t> racing = contenders();
-    return std::all_of(racing.begin(), racing.end(), [&](std::size_t other) {
-        return other == winner || row(other, winner, confidence).ratio_low > 1 - options_.tie_gap;
-    });
-}
-
-// More rounds would not change the verdict by more than a tie; or not at all, since each rival of the leader is surely within the
-// tie gap or surely beyond it, or known so well that it lies on the gap's edge.
+// More rounds would not change the verdict: each rival of the leader is surely within the tie gap or surely beyond it, or known
+// so well that it lies on the gap's edge.
 bool FinalRounds::decided() const {
     const double confidence = rounds_ < options_.usual_rounds ? options_.early_confidence : options_.confidence;
-    if (is_harmless(verdict().winner, confidence)) return true;
     const std::vector<std::size_t> racing = contenders();
     const std::size_t leader = fastest(racing);
     return std::all_of(racing.begin(), racing.end(), [&](std::size_t other) {

@@ -203,6 +203,23 @@ TEST(ProgressText, SaysHowFarAndHowLong) {
     progress.eta_s = 14;
     progress.best_us = 112.3;
     EXPECT_EQ(progress_text(progress), "searching: compiled 12, tried 8 (1 failed), best 112.3 us, 5.0 s, 14.0 s left");
+    progress.default_us = 146;
+    EXPECT_EQ(progress_text(progress),
+              "searching: compiled 12, tried 8 (1 failed), best 112.3 us (1.30 x the default's speed), 5.0 s, 14.0 s left");
+}
+
+TEST(PercentValue, IsAShareFromNothingToAll) {
+    const FlagCheck check = percent_value();
+    for (const char* text : {"0", "0.5", "0.5%", " 12 % ", "100"}) EXPECT_NO_THROW(check("--target-gain", text)) << text;
+    for (const char* text : {"", "%", "-1", "101", "half", "1.5.2"}) {
+        try {
+            check("--target-gain", text);
+            ADD_FAILURE() << text << " was taken";
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error.what()),
+                      "--target-gain is a percentage from 0 to 100, such as 0.5, not '" + std::string(text) + "'");
+        }
+    }
 }
 
 TEST(ProgressText, OfACompileSaysHowManyOfHowMany) {

@@ -291,6 +291,16 @@ db::Winner winner_with(double ratio, double low, double high, double rival_us) {
     return winner;
 }
 
+TEST(PhasesText, SaysWhatMoreTimeWouldProbablyGain) {
+    EXPECT_EQ(more_time_text({}), "");
+    db::Evidence searched;
+    searched.expected_gain = 0.0123;
+    EXPECT_EQ(more_time_text(searched), "1.2 %");
+    EXPECT_THAT(phases_text(searched), HasSubstr("More time would probably gain 1.2 %."));
+    searched.expected_gain = 0.0004;
+    EXPECT_EQ(more_time_text(searched), "less than 0.1 %");
+}
+
 TEST(ResultText, SaysWhichSideIsFaster) {
     EXPECT_EQ(result_text(winner_with(0.95, 0.94, 0.96, 95)),
               "cublas is faster: 95.00 us, 5.0 % less time than the 100.0 us of gemm/mma.");

@@ -183,23 +183,32 @@ TEST(FinalRounds, ARivalIsTimedButNeverNamed) {
     EXPECT_EQ(row_of(verdict, 0).rounds, verdict.rounds);
 }
 
-TEST(FinalRounds, RunAtLeastTenAndAtMostTheGivenRounds) {
-    EXPECT_EQ(race({{.name = "a"}, {.name = "b"}}, {100, 108}, 3).rounds, 10);
+TEST(FinalRounds, RunAtLeastThirtyAndAtMostTheGivenRounds) {
+    EXPECT_EQ(race({{.name = "a"}, {.name = "b"}}, {100, 108}, 3).rounds, 30);
     const Verdict close = race({{.name = "a"}, {.name = "b"}}, {100, 101}, 3, 0.03);
     EXPECT_GT(close.rounds, 30);
     EXPECT_LE(close.rounds, 90);
 }
 
-// A winner that loses at most a tie, for certain, needs no more rounds.
-TEST(FinalRounds, EndOnceTheirVerdictIsSurelyNoSlowerThanATie) {
-    int early = 0, right = 0;
+// With ten rounds as the least, a race whose rivals are surely behind, or surely equal, ends early; a close one does not.
+TEST(FinalRounds, EndEarlyWhereTheyAreDecidedWithMoreConfidence) {
+    const auto rounds_of = [](double second_us, double jitter, std::uint64_t seed) {
+        NoisyCard card(seed, jitter);
+        FinalRounds rounds({{.name = "a"}, {.name = "b"}}, {.least_rounds = 10, .seed = seed});
+        while (!rounds.done()) {
+            std::vector<double> times;
+            for (const std::size_t finalist : rounds.next_round()) times.push_back(card.launch(finalist == 0 ? 100 : second_us));
+            rounds.report_round(times);
+        }
+        return rounds.rounds();
+    };
+    int early = 0, close = 0;
     for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-        const Verdict verdict = race({{.name = "a"}, {.name = "b"}, {.name = "c"}}, {100, 100.2, 101}, seed, 0.003);
-        early += verdict.rounds < 30 ? 1 : 0;
-        right += verdict.winner != 2 ? 1 : 0;
+        early += rounds_of(108, 0.01, seed) == 10 ? 1 : 0;
+        close += rounds_of(100.5, 0.01, seed) > 10 ? 1 : 0;
     }
-    EXPECT_GE(early, of_runs(90));
-    EXPECT_EQ(right, of_runs(100));
+    EXPECT_GE(early, of_runs(95));
+    EXPECT_GE(close, of_runs(95));
 }
 
 TEST(FinalRounds, AHopelessFinalistLeavesTheRaceEarly) {

@@ -50,9 +50,15 @@ TEST(LearnedErrors, KnowNothingAtFirst) {
     EXPECT_EQ(LearnedErrors(space_of_two(), {}).factor(config(64, 2)), 1);
 }
 
-TEST(LearnedErrors, OrderCandidatesAsEarlierProblemsWentAfterAFew) {
+TEST(LearnedErrors, AreHalfKnownAfterFourProblems) {
     const SearchSpace space = space_of_two();
     const LearnedErrors errors(space, learned_from(4, space));
+    EXPECT_GT(errors.factor(config(256, 3)) / errors.factor(config(64, 3)), std::sqrt(1.3 / 0.9));
+}
+
+TEST(LearnedErrors, OrderCandidatesAsManyEarlierProblemsWent) {
+    const SearchSpace space = space_of_two();
+    const LearnedErrors errors(space, learned_from(20, space));
     EXPECT_NEAR(errors.factor(config(256, 3)) / errors.factor(config(64, 3)), 1.3 / 0.9, 0.05);
     EXPECT_NEAR(errors.factor(config(128, 2)) / errors.factor(config(64, 4)), 1, 0.02);
 }

@@ -228,14 +228,16 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
     }
     std::sort(met.begin(), met.end());
     if (met.size() > kConsidered) met.resize(kConsidered);
-    const std::size_t wanted = first_.size() + kFound;
+    const std::size_t known_count = first_.size(), wanted = known_count + kFound;
     for (auto& [predicted_us, candidate] : met) {
         if (first_.size() == wanted || predicted_us > kMaxPredictedRatio * met.front().first) break;
         const Part& in = *part(candidate.family);
         const auto is_alike = [&](const Candidate& other) {
             return other.family == candidate.family && alike(in.space, other.config, candidate.config);
         };
-        if (std::none_of(first_.begin(), first_.end(), is_alike)) first_.push_back(std::move(candidate));
+        const bool is_known = std::find(first_.begin(), first_.end(), candidate) != first_.end();
+        const auto found = first_.begin() + static_cast<std::ptrdiff_t>(known_count);
+        if (!is_known && std::none_of(found, first_.end(), is_alike)) first_.push_back(std::move(candidate));
     }
 }
 
@@ -356,10 +358,11 @@ std::vector<std::size_t> Candidates::defaults() const {
 }
 
 std::vector<std::size_t> Candidates::all_seeds(std::vector<std::size_t> seeds) const {
-    constexpr std::size_t kPromising = 6, kNamed = 4;  // beside those of choose_first(): descents end in one of many valleys
+    // Beside those of choose_first() fewer: descents end in one of many valleys.
+    const std::size_t promising = first_.empty() ? 10 : 6, named = first_.empty() ? 6 : 4;
     for (const Candidate& one : first_)
         if (const auto point = find(one)) seeds.push_back(*point);
-    for (const std::vector<std::size_t>& more : {defaults(), most_promising(kPromising), best_named(kNamed)})
+    for (const std::vector<std::size_t>& more : {defaults(), most_promising(promising), best_named(named)})
         seeds.insert(seeds.end(), more.begin(), more.end());
     std::vector<std::size_t> unique;
     for (const std::size_t seed : seeds) {

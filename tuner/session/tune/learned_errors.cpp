@@ -10,11 +10,11 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kZeroWeight = 6;      // observations that say an effect is 0
-constexpr double kHalfAsNear = 0.25;   // trials this much slower than the fastest count half
+constexpr double kZeroWeight = 3;      // observations that say an effect is 0
+constexpr double kHalfAsNear = 0.5;    // trials this much slower than the fastest count half
 constexpr double kFarthest = 2;        // times the fastest: such trials say little of those that matter
 constexpr double kMostOfProblem = 30;  // observations that the trials of one problem count as together
-constexpr double kRemembered = 0.9;    // of the weight of what was known, at each new problem
+constexpr double kRemembered = 0.95;   // of the weight of what was known, at each new problem
 constexpr double kMostWeight = 60;
 constexpr int kFitSweeps = 40;
 
@@ -63,6 +63,11 @@ std::vector<Observation> observations_of(const SearchSpace& space, std::span<con
     }
     for (Observation& one : observations) one.weight *= std::min(1.0, kMostOfProblem / weights);
     return observations;
+}
+
+// An effect that was never seen is 0, with the weight of that belief: once, and not again at each problem.
+double known_weight(const CostCorrection::Effect& effect) {
+    return effect.weight > 0 ? kRemembered * effect.weight : kZeroWeight;
 }
 
 }  // namespace
@@ -119,10 +124,10 @@ void learn(CostCorrection& correction, const SearchSpace& space, std::span<const
         for (const std::size_t effect : observations[row].effects) rows[effect].push_back(row);
     for (int sweep = 0; sweep < kFitSweeps; ++sweep) {
         for (std::size_t e = 0; e < effects.size(); ++e) {
-            const double known = kRemembered * before[e].weight;
+            const double known = known_weight(before[e]);
             double sum = known * before[e].effect;
             for (const std::size_t row : rows[e]) sum += observations[row].weight * (left[row] + effects[e].effect);
-            const double next = sum / (known + weights[e] + kZeroWeight);
+            const double next = sum / (known + weights[e]);
             for (const std::size_t row : rows[e]) left[row] -= next - effects[e].effect;
             effects[e].effect = std::clamp(next, -records::kMaxEffect, records::kMaxEffect);
         }
@@ -133,7 +138,7 @@ void learn(CostCorrection& correction, const SearchSpace& space, std::span<const
         weight += observations[row].weight;
     }
     for (std::size_t e = 0; e < effects.size(); ++e)
-        effects[e].weight = std::min(kMostWeight, kRemembered * before[e].weight + weights[e]);
+        effects[e].weight = std::min(kMostWeight, known_weight(before[e]) + weights[e]);
     const double deviation = std::min(std::sqrt(squares / weight), records::kMaxEffect);
     const double share = 1.0 / (std::min(correction.problems, 9) + 1);  // of this problem in a mean that forgets
     correction.deviation += share * (deviation - correction.deviation);

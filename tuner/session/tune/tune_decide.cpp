@@ -19,6 +19,7 @@ constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that 
 // Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
+constexpr int kLeastRounds = 10;   // a race that is decided with 99 % confidence needs no more
 constexpr double kSettle_s = 0.2;  // load before the second rung, so that who is measured first has no advantage
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -147,6 +148,7 @@ FinalRace::Options TuneRun::race_options() const {
     FinalRace::Options options;
     options.rounds.seed = options_.seed;
     options.rounds.tie_gap = options_.tie_gap;
+    options.rounds.least_rounds = kLeastRounds;
     options.warm_seconds =
         std::clamp(kWarmShare * seconds_between(finals_from_, finals_until_) - phases_.second_rung_s, kLeastWarm_s, kMostWarm_s);
     options.deadline = finals_until_;
