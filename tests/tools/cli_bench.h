@@ -45,6 +45,9 @@ class FakeServices : public Services {
     std::vector<std::string> simulated = {"random"};  // strategies
     std::string space_name;                           // of what is simulated; empty: the file's
     tuner::RecordOptions record_options;
+    std::string no_nvml;  // why
+    tuner::TuneOptions worker_each;
+    std::function<void(tuner::MissSource&)> on_work = [](tuner::MissSource&) {};
     tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
     std::vector<tuner::CompiledRow> compiled_rows;  // empty: one that compiled
@@ -267,6 +270,16 @@ class FakeServices : public Services {
         for (std::size_t i = 0; lane_reports.empty() && i < lanes.size(); ++i)
             swept.lanes.push_back({.uuid = lanes[i].uuid, .name = lanes[i].device.identity.name, .ordinal = lanes[i].ordinal});
         return swept;
+    }
+    tuner::ReadLoad load_reader(std::string* why) override {
+        *why = no_nvml;
+        return no_nvml.empty() ? [](const std::string&, unsigned long long&) { return gpu::CardLoad{.percent = 0}; }
+                               : tuner::ReadLoad{};
+    }
+    void work_when_idle(const std::vector<tuner::LaneGpu>&, tuner::MissSource& source, const tuner::TuneOptions& each,
+                        const db::OpenOptions&, tuner::TuneServices&) override {
+        worker_each = each;
+        on_work(source);
     }
     tuner::RecordedSpace record(const Problem&, const tuner::RecordOptions& options, tuner::TuneServices&) override {
         record_options = options;

@@ -10,10 +10,11 @@
 namespace autotune::cli {
 
 std::vector<Command> all_commands() {
-    std::vector<Command> commands = {
-        tune_command(),   sweep_command(),    bench_command(),  show_command(),       explain_command(), report_command(),
-        verify_command(), export_command(),   import_command(), merge_command(),      compile_command(), families_command(),
-        record_command(), simulate_command(), doctor_command(), completion_command(), manual_command(),  warm_command()};
+    std::vector<Command> commands = {tune_command(),       sweep_command(),   worker_command(),   bench_command(),
+                                     show_command(),       explain_command(), report_command(),   verify_command(),
+                                     export_command(),     import_command(),  merge_command(),    compile_command(),
+                                     families_command(),   record_command(),  simulate_command(), doctor_command(),
+                                     completion_command(), manual_command(),  warm_command()};
     for (Command& command : commands) command.flags = std::move(command.flags) + log_flags();
     return commands;
 }

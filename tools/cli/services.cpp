@@ -81,6 +81,15 @@ class RealServices : public Services {
                 .use = nvml->use(gpu.uuid)};
     }
 
+    tuner::ReadLoad load_reader(std::string* why) override {
+        const auto nvml = load_nvml();
+        if (nvml == nullptr) {
+            *why = nvml_trouble_;
+            return {};
+        }
+        return [nvml](const std::string& uuid, unsigned long long& since_us) { return nvml->load(uuid, since_us); };
+    }
+
     NvrtcFacts nvrtc(const std::string& path, int driver_major) override {
         const auto library = load_nvrtc(path, driver_major);
         return {.version = library->version(), .path = library->path()};
@@ -124,6 +133,10 @@ class RealServices : public Services {
                                const tuner::SweepOptions& options, const db::OpenOptions& store, tuner::TuneServices& services,
                                tuner::SweepObserver* observer) override {
         return tuner::sweep_on(gpus, problems, options, store, services, observer);
+    }
+    void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::MissSource& source, const tuner::TuneOptions& each,
+                        const db::OpenOptions& store, tuner::TuneServices& services) override {
+        tuner::work_when_idle(gpus, source, each, store, services);
     }
     tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
                                 tuner::TuneServices& services) override {

@@ -9,6 +9,7 @@
 #include "src/gpu/nvml.h"
 #include "tools/cli/environment.h"
 #include "tuner/replay/simulate.h"
+#include "tuner/session/idle/idle_worker.h"
 #include "tuner/session/lanes/list_source.h"
 #include "tuner/session/tune.h"
 
@@ -58,6 +59,8 @@ class Services {
     // Adds what takes longer to learn and matters only once something is timed: NVRTC's version, the power limit.
     virtual void learn_versions(Gpu& gpu, const std::string& nvrtc_path) = 0;
     virtual CardFacts card(const Gpu& gpu) = 0;
+    // Reads the load of cards; empty where NVML cannot be used, for the reason `why`.
+    virtual tuner::ReadLoad load_reader(std::string* why) = 0;
     // `path` empty: searched. `driver_major` 0: any. Throws Error{no_compiler} listing what was looked for.
     virtual NvrtcFacts nvrtc(const std::string& path, int driver_major) = 0;
     // Compiles with what nvrtc() finds. REQUIRES: nvrtc() with the same arguments did not throw.
@@ -79,6 +82,8 @@ class Services {
     virtual tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& gpus, const std::vector<Problem>& problems,
                                        const tuner::SweepOptions& options, const db::OpenOptions& store,
                                        tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
+    virtual void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::MissSource& source,
+                                const tuner::TuneOptions& each, const db::OpenOptions& store, tuner::TuneServices& services) = 0;
     virtual tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
                                         tuner::TuneServices& services) = 0;
     virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;

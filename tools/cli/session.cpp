@@ -124,15 +124,16 @@ db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool e
 }
 
 db::WinnerStore& Session::open_store() {
-    if (arguments_.has("db")) {
-        const std::string named = arguments_.text("db");
-        if (named.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
-        return open(named, {.or_read_only = true});
-    }
+    if (arguments_.has("db")) return open_store_at(arguments_.text("db"));
     const std::string path = told(places_.database_to_write());
     // What comes with the product is there all the same, and a winner is printed.
     stores_nothing_ = path.empty();
     if (stores_nothing_) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
+    return open(path, {.or_read_only = true});
+}
+
+db::WinnerStore& Session::open_store_at(const std::string& path) {
+    if (path.empty()) throw Error(ErrorCode::usage, "--db is empty; give the path of a file");
     return open(path, {.or_read_only = true});
 }
 

@@ -104,6 +104,8 @@ class Session {
     db::WinnerStore& open_store();
     // How open_store() opened it, for another process to open it in the same way.
     const db::OpenOptions& store_options() const { return store_options_; }
+    // The same of a file that one of several --db names.
+    db::WinnerStore& open_store_at(const std::string& path);
     // Whether open_store() found no place for a database: what is put into the store is gone with the command.
     bool stores_nothing() const { return stores_nothing_; }
     // Opens for writing what a command works on: one that was named must exist, and a default one that was never made is empty.

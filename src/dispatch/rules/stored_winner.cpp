@@ -28,14 +28,11 @@ std::string of_doubt(const std::string& doubt) {
     return "its evidence is in doubt: " + doubt;
 }
 
-}  // namespace
-
-std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner) {
-    Problem bare;
-    bare.extents = winner.extents;
-    ProblemRequest request{.op = winner.op, .shape = bare.shape(), .options = {}};
-    // The class key is the op's name and then name=value words, each an option of the op.
-    std::istringstream words(winner.class_key);
+// The class key is the op's name and then name=value words, each an option of the op.
+std::optional<Problem> problem_of_texts(const Catalogue& catalogue, const std::string& op, const std::string& class_key,
+                                        const std::string& shape) {
+    ProblemRequest request{.op = op, .shape = shape, .options = {}};
+    std::istringstream words(class_key);
     std::string word;
     words >> word;
     while (words >> word) {
@@ -45,11 +42,25 @@ std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winn
     }
     try {
         Problem problem = catalogue.problem(request);
-        if (problem.class_key() != winner.class_key || problem.extents != winner.extents) return std::nullopt;
+        if (problem.class_key() != class_key) return std::nullopt;
         return problem;
     } catch (const Error&) {
         return std::nullopt;
     }
+}
+
+}  // namespace
+
+std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner) {
+    Problem bare;
+    bare.extents = winner.extents;
+    auto problem = problem_of_texts(catalogue, winner.op, winner.class_key, bare.shape());
+    if (problem && problem->extents != winner.extents) return std::nullopt;
+    return problem;
+}
+
+std::optional<Problem> problem_of(const Catalogue& catalogue, const db::MissRow& miss) {
+    return problem_of_texts(catalogue, miss.op, miss.class_key, miss.shape);
 }
 
 std::optional<Device> device_of(const Winner& winner) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "db/winner_store.h"
 #include "src/catalogue/catalogue.h"
 #include "src/dispatch/rules/legality.h"
 #include "src/records/winner.h"
@@ -15,6 +16,9 @@ namespace autotune {
 
 // The problem of a row, made again from its class and extents; nullopt if no op here knows it.
 std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner);
+
+// The same of a miss.
+std::optional<Problem> problem_of(const Catalogue& catalogue, const db::MissRow& miss);
 
 // The device of a row as far as it is stored: identity of the card; limits, clock and bandwidth of its architecture's well-known
 // card. nullopt for an architecture that is not known.

@@ -4,9 +4,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "src/core/error.h"
+#include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/requests.h"
@@ -263,29 +263,12 @@ ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const t
     return ExitCode::done;
 }
 
-// The problem of a miss; nullopt if no op here knows it any more.
-std::optional<Problem> problem_of_miss(const Catalogue& catalogue, const db::MissRow& miss) {
-    ProblemRequest request{.op = miss.op, .shape = miss.shape, .options = {}};
-    std::istringstream words(miss.class_key);
-    std::string word;
-    words >> word;
-    while (words >> word) {
-        const std::size_t equals = word.find('=');
-        if (equals != std::string::npos) request.options[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-    try {
-        return catalogue.problem(request);
-    } catch (const Error&) {
-        return std::nullopt;
-    }
-}
-
 // The problems that library calls had no winner for, most-called first, then the latest.
 std::vector<Problem> missed_problems(Session& session) {
     std::vector<Problem> problems;
     std::set<std::string> known;  // keys: a problem may have been missed on several devices
     for (const db::MissRow& miss : session.open_store_to_read().misses()) {
-        const std::optional<Problem> problem = problem_of_miss(session.catalogue(), miss);
+        const std::optional<Problem> problem = problem_of(session.catalogue(), miss);
         if (!problem) {
             session.complain("the miss " + miss.class_key + " " + miss.shape + " is passed over: no op here knows it");
             continue;

@@ -55,9 +55,7 @@ std::string gpu_text(const Gpu& gpu) {
     return "GPU " + std::to_string(gpu.ordinal) + " (" + gpu.uuid + ")";
 }
 
-CardTrouble why_not_free(Session& session, const Gpu& gpu) {
-    constexpr double kMostUsed_gib = 1;
-    constexpr int kMostBusy_percent = 10;
+CardTrouble why_not_usable(Session& session, const Gpu& gpu) {
     const gpu::CardUse use = session.services().card(gpu).use;
     const std::string name = gpu_text(gpu);
     if (use.is_prohibited)
@@ -70,6 +68,15 @@ CardTrouble why_not_free(Session& session, const Gpu& gpu) {
         return {name +
                 " is shared through MPS, where a kernel that fails ends every program on it; end the MPS server, or add "
                 "--allow-mps"};
+    return {};
+}
+
+CardTrouble why_not_free(Session& session, const Gpu& gpu) {
+    if (CardTrouble trouble = why_not_usable(session, gpu); !trouble.text.empty()) return trouble;
+    constexpr double kMostUsed_gib = 1;
+    constexpr int kMostBusy_percent = 10;
+    const gpu::CardUse use = session.services().card(gpu).use;
+    const std::string name = gpu_text(gpu);
     std::string load;
     if (use.load.used_gib.value_or(0) > kMostUsed_gib)
         load = fmt::format("{:.1f} GiB of its memory are used", *use.load.used_gib);
@@ -83,12 +90,15 @@ CardTrouble why_not_free(Session& session, const Gpu& gpu) {
     return {name + " is in use" + processes + ": " + load + "; end what runs there, or leave this GPU out of --devices"};
 }
 
-std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus) {
-    const bool is_all = session.arguments().text("devices") == "all";
+namespace {
+
+// All of them are wanted: one that has a trouble is passed over. Else it throws.
+std::vector<Gpu> without_trouble(Session& session, std::vector<Gpu> gpus, bool is_all,
+                                 CardTrouble (*trouble_of)(Session&, const Gpu&), const char* none) {
     std::vector<Gpu> free;
     std::optional<CardTrouble> last;
     for (Gpu& gpu : gpus) {
-        CardTrouble trouble = why_not_free(session, gpu);
+        CardTrouble trouble = trouble_of(session, gpu);
         if (trouble.text.empty()) {
             free.push_back(std::move(gpu));
             continue;
@@ -97,8 +107,19 @@ std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus) {
         session.warn("passed over: " + trouble.text);
         last = std::move(trouble);
     }
-    if (free.empty() && last) throw Error(last->code, "no GPU is free; the last one: " + last->text);
+    if (free.empty() && last) throw Error(last->code, none + std::string("; the last one: ") + last->text);
     return free;
+}
+
+}  // namespace
+
+std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus) {
+    const bool is_all = session.arguments().text("devices") == "all";
+    return without_trouble(session, std::move(gpus), is_all, why_not_free, "no GPU is free");
+}
+
+std::vector<Gpu> usable_ones(Session& session, std::vector<Gpu> gpus, bool is_all) {
+    return without_trouble(session, std::move(gpus), is_all, why_not_usable, "no GPU can be used");
 }
 
 tuner::LaneGpu lane_gpu(Session& session, const Gpu& gpu) {
@@ -112,10 +133,7 @@ tuner::LaneGpu lane_gpu(Session& session, const Gpu& gpu) {
     return lane;
 }
 
-std::vector<Gpu> gpus_of_devices(Session& session, const std::string& purpose) {
-    const Arguments& arguments = session.arguments();
-    if (arguments.has("device")) throw Error(ErrorCode::usage, "--device and --devices exclude each other; give one of them");
-    const std::vector<std::string> words = arguments.list("devices");
+std::vector<Gpu> gpus_named(Session& session, const std::vector<std::string>& words, const std::string& purpose) {
     std::vector<Gpu> here{session.need_gpu(purpose)};
     for (int i = 1; i < here.front().count; ++i) here.push_back(session.services().open_gpu(i));
     std::vector<Gpu> chosen;
@@ -130,6 +148,13 @@ std::vector<Gpu> gpus_of_devices(Session& session, const std::string& purpose) {
         if (is_there) throw Error(ErrorCode::usage, "--devices names " + gpu_text(gpu) + " twice; name it once");
         chosen.push_back(gpu);
     }
+    return chosen;
+}
+
+std::vector<Gpu> gpus_of_devices(Session& session, const std::string& purpose) {
+    const Arguments& arguments = session.arguments();
+    if (arguments.has("device")) throw Error(ErrorCode::usage, "--device and --devices exclude each other; give one of them");
+    std::vector<Gpu> chosen = gpus_named(session, arguments.list("devices"), purpose);
     if (!arguments.has("each-class")) require_one_kind(chosen);
     return chosen;
 }

@@ -11,6 +11,8 @@ namespace autotune::cli {
 
 // The flags of commands that may work on several GPUs: --devices, --each-class.
 std::vector<Flag> devices_flags();
+// The GPUs that the words name, in their order, of any kind. Throws Error{usage} for one that is not there or is named twice.
+std::vector<Gpu> gpus_named(Session& session, const std::vector<std::string>& words, const std::string& purpose);
 // The GPUs that --devices names, in its order: ordinals and UUIDs with commas between, or `all`, by PCI address. Throws
 // Error{usage} for one that is not there or is named twice, and for cards of several kinds without --each-class.
 std::vector<Gpu> gpus_of_devices(Session& session, const std::string& purpose);
@@ -20,10 +22,13 @@ struct CardTrouble {
     std::string text;
     ErrorCode code = ErrorCode::gpu_in_use;
 };
+CardTrouble why_not_usable(Session& session, const Gpu& gpu);  // whatever its load is
 CardTrouble why_not_free(Session& session, const Gpu& gpu);
 // The GPUs without those that are not free. Of `all`, one that is not free is passed over with a warning, and Error is thrown if
 // none is left; one that was named throws.
 std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus);
+// The same for a command that waits until a GPU is idle: its load does not count.
+std::vector<Gpu> usable_ones(Session& session, std::vector<Gpu> gpus, bool is_all);
 // "GPU 1 (GPU-5a3c...)".
 std::string gpu_text(const Gpu& gpu);
 tuner::LaneGpu lane_gpu(Session& session, const Gpu& gpu);

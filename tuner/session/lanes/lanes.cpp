@@ -54,6 +54,7 @@ class Lanes {
         bool waits = false;                      // for an item
         bool is_told_to_end = false;
         int tried = 0, failed = 0;
+        std::optional<Clock::time_point> kill_at;  // once it was called back
     };
     // An item that a lane lost, or that another process was tuning.
     struct Returned {
@@ -77,6 +78,8 @@ class Lanes {
     void lose(std::size_t index, const std::string& reason);
     void give_back_items(Lane& lane, const std::string& reason);
     void give_up_returned();
+    void call_back();
+    void renew(std::size_t index);
     void stop_all();
     void ask_quiet(std::size_t index);
     void drop_quiet(std::size_t index);
@@ -147,6 +150,7 @@ std::vector<LaneReport> Lanes::run() {
         wait();
         pool_->serve();
         for (std::size_t i = 0; i < lanes_.size(); ++i) serve(i);
+        if (!kill_at_) call_back();
         if (!kill_at_) hand_out();
         show_progress();
     }
@@ -221,6 +225,7 @@ void Lanes::serve(std::size_t index) {
     }
     if (!nonsense.empty()) return lose(index, "its process sent a message that makes no sense: " + nonsense);
     if (!lane.process->closed()) return;
+    if (lane.kill_at && !kill_at_) return renew(index);
     const std::string how = lane.process->how_it_ended();
     if (lane.is_told_to_end && lane.in_hand.empty()) {
         drop_quiet(index);
@@ -372,6 +377,41 @@ bool Lanes::nothing_is_left() const {
 void Lanes::end(Lane& lane, const char* how) {
     if (lane.process == nullptr || std::exchange(lane.is_told_to_end, true)) return;
     lane.process->send({{{"do", how}}, {}});
+}
+
+// A lane that is to leave its GPU is told to stop, and killed where it does not. serve() starts it anew.
+void Lanes::call_back() {
+    for (Lane& lane : lanes_) {
+        if (lane.process == nullptr) continue;
+        if (lane.kill_at) {
+            if (Clock::now() > *lane.kill_at) lane.process->kill();
+        } else if (!lane.in_hand.empty() && !lane.is_told_to_end && source_.wants_back(view(lane))) {
+            end(lane, "stop");
+            lane.kill_at = Clock::now() + kStopLimit;
+        }
+    }
+}
+
+// After it was called back. What it had only prepared goes back too.
+void Lanes::renew(std::size_t index) {
+    Lane& lane = lanes_[index];
+    drop_quiet(index);
+    for (const auto& [identity, owner] : lane.owners) pool_->cancel(owner);
+    lane.owners.clear();
+    lane.fatal.clear();
+    lane.process.reset();
+    lane.kill_at.reset();
+    for (const WorkSource::Item& item : std::exchange(lane.in_hand, {})) {
+        losses_.erase(item.id);
+        source_.failed(item.id, Failure::stopped, "others want its GPU");
+    }
+    if (source_.is_exhausted()) return;
+    try {
+        start(index);
+    } catch (const Error& error) {
+        lane.report.out_because = error.what();
+        source_.lane_out(view(lane));
+    }
 }
 
 void Lanes::stop_all() {

@@ -37,6 +37,12 @@ class WorkSource {
     // The next item for this lane; nullopt: none at the moment. `is_ahead`: the lane is still at work, and the item is only
     // prepared meanwhile; an item that another lane could begin at once is better kept.
     virtual std::optional<Item> take(const LaneView& lane, bool is_ahead) = 0;
+    // Whether the lane is to leave its GPU in the middle of its item, since others want the GPU. The item then comes back by
+    // done(), interrupted, and the lane is started anew. Asked ten times a second while the lane has an item.
+    virtual bool wants_back(const LaneView& lane) {
+        static_cast<void>(lane);
+        return false;
+    }
     // This lane takes no more items: its GPU is out.
     virtual void lane_out(const LaneView& lane) = 0;
     // Whether take() will never give another item to the lanes that are left: they end when what they have is done.

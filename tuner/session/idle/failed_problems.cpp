@@ -1,0 +1,88 @@
+#include "tuner/session/idle/failed_problems.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "src/core/system/file_descriptor.h"
+#include "src/core/system/private_folder.h"
+
+namespace autotune::tuner {
+namespace {
+
+constexpr std::chrono::hours kRetryAfter{24};
+
+std::int64_t seconds_of(FailedProblems::Time time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
+}
+
+std::string line_of(const std::string& key, std::int64_t at_s, const std::string& why) {
+    const nlohmann::json line{{"problem", key}, {"at_s", at_s}, {"why", why}};
+    return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// One write, so that lines of two workers do not mix.
+void append(const std::string& path, const std::string& line) {
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (file.open() && ::write(file.get(), line.data(), line.size()) < 0) {
+        // It is remembered by this process alone.
+    }
+}
+
+}  // namespace
+
+FailedProblems::FailedProblems(std::string path, Now now) : path_(std::move(path)), now_(std::move(now)) {
+    if (!path_.empty()) read();
+}
+
+bool FailedProblems::is_old(Time at) const {
+    return now_() - at >= kRetryAfter || at > now_() + kRetryAfter;  // a clock that was wrong
+}
+
+// Lines that make no sense are left out: a worker may have been ended in the middle of one.
+void FailedProblems::read() {
+    std::ifstream file(path_);
+    bool has_old = false;
+    for (std::string text; std::getline(file, text);) {
+        const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+        if (!line.is_object() || !line.contains("problem") || !line["problem"].is_string() || !line.contains("at_s") ||
+            !line["at_s"].is_number_integer() || !line.contains("why") || !line["why"].is_string()) {
+            has_old = true;
+            continue;
+        }
+        const Time at{std::chrono::seconds(line["at_s"].get<std::int64_t>())};
+        if (is_old(at))
+            has_old = true;
+        else
+            failures_[line["problem"].get<std::string>()] = {at, line["why"].get<std::string>()};
+    }
+    if (has_old) rewrite();
+}
+
+void FailedProblems::rewrite() const {
+    const std::size_t slash = path_.rfind('/');
+    TemporaryFile made =
+        make_temporary_file(slash == std::string::npos ? "." : path_.substr(0, slash), "failed_problems", ".new");
+    if (!made.file.open()) return;
+    std::string text;
+    for (const auto& [key, failure] : failures_) text += line_of(key, seconds_of(failure.at), failure.why);
+    const bool is_whole = ::write(made.file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!is_whole || std::rename(made.path.c_str(), path_.c_str()) != 0) std::remove(made.path.c_str());
+}
+
+std::string FailedProblems::why(const std::string& problem, const std::string& device) const {
+    const auto found = failures_.find(key_of(problem, device));
+    return found == failures_.end() || is_old(found->second.at) ? "" : found->second.why;
+}
+
+void FailedProblems::add(const std::string& problem, const std::string& device, const std::string& why) {
+    const std::string key = key_of(problem, device);
+    failures_[key] = {now_(), why.empty() ? "unknown" : why};
+    if (!path_.empty()) append(path_, line_of(key, seconds_of(now_()), failures_[key].why));
+}
+
+}  // namespace autotune::tuner
