@@ -120,9 +120,9 @@ long resident_kib(pid_t pid) {
     return 0;
 }
 
-// Problems that keep a GPU busy for two seconds and a processor for 0.2 s: eight lanes share two processors in CI.
+// Problems that keep a GPU busy for more than two seconds and a processor for 0.2 s: eight lanes share two processors in CI.
 const std::string kBusyGpu =
-    "rule symbol=^gemm_simt_ do=hang seconds=0.005\nrule on=load symbol=_reference do=hang seconds=0.1\n";
+    "rule symbol=^gemm_simt_ do=hang seconds=0.005\nrule on=load symbol=_reference do=hang seconds=0.15\n";
 
 Words quick_sweep(int problems, int gpus) {
     return test::with_pins({"sweep", "--op", "hgemm", "--shapes",
@@ -262,8 +262,8 @@ TEST(Lanes, AreToldOfCtrlC) {
 // ---- GPUs that cannot be used ----
 
 TEST(Lanes, AGpuThatDisappearsCostsItsShareOnly) {
-    // After some loads the driver of GPU 1 answers nothing more.
-    const Sandbox machine(devices(2, "rule on=load gpu=1 from=6 do=vanish code=999 persist=1\n"));
+    // After some launches the driver of GPU 1 answers nothing more.
+    const Sandbox machine(devices(2, "rule symbol=^gemm_simt_ gpu=1 from=40 do=vanish code=999 persist=1\n"));
     const Outcome outcome = machine.autotune(sweep_of("256:2048:256x256x256"));
     EXPECT_EQ(outcome.exit_code, 7) << outcome.err;
     const Json result = Json::parse(outcome.out);
