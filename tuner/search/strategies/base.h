@@ -31,6 +31,8 @@ class BaseStrategy : public Strategy {
     // REQUIRES: fresh_count() > 0.
     virtual std::optional<std::size_t> propose() = 0;
     virtual void heard(std::size_t point, std::optional<double> time_us) = 0;
+    // Whether the strategy is there to try every point: it has no opinion of the gain before that.
+    virtual bool tries_all() const { return false; }
     // Outlook::gain of a strategy that has a model; else nullopt, and it follows from the times reported. REQUIRES: one worked.
     virtual std::optional<double> expected_gain() { return std::nullopt; }
 

@@ -25,6 +25,7 @@ class Exhaustive final : public BaseStrategy {
         return order_[next_];
     }
     void heard(std::size_t, std::optional<double>) override {}
+    bool tries_all() const override { return true; }
 
   private:
     std::vector<std::size_t> order_;
