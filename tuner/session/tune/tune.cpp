@@ -61,8 +61,10 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
     RunShared shared{engine, host, {}, {}};
     std::optional<TuneRun> run;
     try {
+        // Its context is made while the first candidates compile. Started before the compilers, which take every process that a
+        // limit leaves.
+        engine.gpu_worker().start();
         compile_first(shared, problem, options, *candidates);
-        engine.gpu_worker().start();  // its context is made while the first candidates compile
         list_meanwhile(engine, *candidates);
         run.emplace(shared, problem, options, std::move(candidates));
         run->start(1);
