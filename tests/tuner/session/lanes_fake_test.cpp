@@ -131,8 +131,8 @@ Words quick_sweep(int problems, int gpus) {
                             gpus > 1 ? "--devices" : "--device", gpus > 1 ? "all" : "0"});
 }
 
-// A few problems in CI, where other tests run beside it on two processors; 400 in the soak, which runs alone and asks for 7.2. Every
-// cubin is cached. One lane does a few of the list.
+// A few problems in CI, where other tests run beside it on two processors; 400 in the soak, which runs alone and asks for 7.2.
+// Every cubin is cached. One lane does a few of the list.
 TEST(Lanes, EightWorkSideBySide) {
     const int problems = number_of("AUTOTUNE_LANE_PROBLEMS", 24);
     const double least_gain = problems >= 80 ? 7.2 : 3;
