@@ -450,9 +450,9 @@ TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
 }
 
 // Right when it was verified and timed, and the end of the worker after 200 launches, which it has on a busy machine too. One
-// compiler: several would have the first candidates ready before the card is.
+// slow compiler, as above: the first candidates compile before the card is ready, and it would be under load with none of them.
 TEST(TuneOnFake, WhoDiesUnderThatLoadIsChargedAndDoesNotWin) {
-    Sandbox sandbox("nvrtc delay_ms=200\nrule symbol=^gemm_mma_ block_m=128 from=200 do=crash how=kill\n");
+    Sandbox sandbox("nvrtc delay_ms=600\nrule symbol=^gemm_mma_ block_m=128 from=200 do=crash how=kill\n");
     const Json result = result_of(sandbox.autotune({"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma",
                                                     "--trials", "16", "--jobs", "1", "--json"}));
     EXPECT_GE(failures_of(result, "crashed"), 1);

@@ -102,7 +102,8 @@ class TuneRun {
     std::optional<CompileFeed> feed_;          // the same
     std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
     std::map<std::size_t, Instance> instances_;
-    std::optional<std::size_t> open_;  // on the GPU worker since it was tried
+    std::optional<std::size_t> open_;               // on the GPU worker since it was tried
+    std::map<std::size_t, int> deaths_under_load_;  // of the worker, while a point ran on
 
     // ---- where it stands ----
     bool searching_ = true;  // nothing new is asked for afterwards

@@ -165,11 +165,11 @@ bool TuneRun::keep_loaded() {
     if (!can_load()) return false;
     const std::size_t point = *open_;
     const double before_s = shared_.engine.gpu_worker().busy_seconds();
-    const RunOutcome outcome = with_second_look([&] {
-        if (!session_->lost()) return session_->warm(kSearchSlot, kStretch_s);
-        const RunOutcome again = session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false);
-        return again.ok() ? session_->warm(kSearchSlot, kStretch_s) : again;
-    });
+    RunOutcome outcome = session_->warm(kSearchSlot, kStretch_s);
+    // Once may be somebody else's doing. A stretch is short: one that dies after many launches outlives the next one each time,
+    // so deaths count over all stretches.
+    if (outcome.died() && deaths_under_load_[point]++ == 0)
+        outcome = session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false);
     phases_.loaded_s += shared_.engine.gpu_worker().busy_seconds() - before_s;
     if (!outcome.ok()) charge(point, outcome);
     return true;
