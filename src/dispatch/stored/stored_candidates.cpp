@@ -1,6 +1,6 @@
 #include "src/dispatch/stored/stored_candidates.h"
 
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -52,6 +52,12 @@ std::string mark_of(const db::WinnerStore& store) {
     return mark;
 }
 
+// An empty file is one that another process is about to make a database of.
+bool is_database(const std::string& path) {
+    struct stat info = {};
+    return !path.empty() && ::stat(path.c_str(), &info) == 0 && !(S_ISREG(info.st_mode) && info.st_size == 0);
+}
+
 }  // namespace
 
 StoredCandidates::StoredCandidates(Files files, const Catalogue& catalogue, Warn warn)
@@ -89,7 +95,7 @@ void StoredCandidates::with_store(Read read) {
 // The user's database where there is one, else an empty one in memory with the shipped winners beneath. A database that appears
 // later, by a first tune, is picked up at the next look.
 db::WinnerStore* StoredCandidates::store(Warnings& warnings) {
-    const bool exists = !files_.database.empty() && ::access(files_.database.c_str(), F_OK) == 0;
+    const bool exists = is_database(files_.database);
     if (store_ && (store_has_database_ || !exists)) return store_.get();
     if (exists) {
         try {
