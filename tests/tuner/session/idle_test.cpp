@@ -1,6 +1,7 @@
 // The worker for idle time without a GPU: which problem it takes, when, and what becomes of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -180,8 +181,16 @@ TEST(FailedProblems, OfADamagedOrMissingFileAreNone) {
         FailedProblems failed(path);
         failed.add("a", "b", "c");
     }
-    std::ofstream(path, std::ios::app) << "{\"problem\": 3}\nnonsense\n{\"problem\": \"half";
+    std::ofstream(path, std::ios::app) << "{\"problem\": 3}\nnonsense\n"
+                                       << R"({"problem": "a b", "at_s": 9223372036854775807, "why": "never"})"
+                                       << "\n{\"problem\": \"half";
     EXPECT_EQ(FailedProblems(path).why("a", "b"), "c");
+    // A pipe has nobody at its other end: neither reading nor writing waits for one.
+    const std::string pipe = folder / "pipe";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    FailedProblems piped(pipe);
+    piped.add("a", "b", "c");
+    EXPECT_EQ(piped.why("a", "b"), "c");
     FailedProblems nowhere(folder / "missing" + "/file");
     nowhere.add("a", "b", "");
     EXPECT_EQ(nowhere.why("a", "b"), "unknown");

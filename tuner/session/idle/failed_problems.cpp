@@ -4,17 +4,20 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "src/core/system/file_descriptor.h"
 #include "src/core/system/private_folder.h"
+#include "src/core/system/read_file.h"
 
 namespace autotune::tuner {
 namespace {
 
 constexpr std::chrono::hours kRetryAfter{24};
+constexpr std::size_t kMostBytes = 16 << 20;
+constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970: nanoseconds of it still fit a Time
 
 std::int64_t seconds_of(FailedProblems::Time time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -27,7 +30,7 @@ std::string line_of(const std::string& key, std::int64_t at_s, const std::string
 
 // One write, so that lines of two workers do not mix.
 void append(const std::string& path, const std::string& line) {
-    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (file.open() && ::write(file.get(), line.data(), line.size()) < 0) {
         // It is remembered by this process alone.
     }
@@ -45,12 +48,13 @@ bool FailedProblems::is_old(Time at) const {
 
 // Lines that make no sense are left out: a worker may have been ended in the middle of one.
 void FailedProblems::read() {
-    std::ifstream file(path_);
+    std::istringstream file(read_regular_file(path_, kMostBytes).text);
     bool has_old = false;
     for (std::string text; std::getline(file, text);) {
         const nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
         if (!line.is_object() || !line.contains("problem") || !line["problem"].is_string() || !line.contains("at_s") ||
-            !line["at_s"].is_number_integer() || !line.contains("why") || !line["why"].is_string()) {
+            !line["at_s"].is_number_integer() || line["at_s"] < 0 || line["at_s"] > kMostSeconds || !line.contains("why") ||
+            !line["why"].is_string()) {
             has_old = true;
             continue;
         }
