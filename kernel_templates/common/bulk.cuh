@@ -6,7 +6,7 @@
 
 namespace bulk {
 
-// L2 policies as createpolicy would encode them.
+// L2 policies, encoded as createpolicy would.
 constexpr u64 policy_normal = 0x1000000000000000ull;
 constexpr u64 policy_evict_first = 0x12F0000000000000ull;
 
@@ -14,7 +14,7 @@ constexpr u64 policy_evict_first = 0x12F0000000000000ull;
 __device__ __forceinline__ void fence_barrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrives, and has the barrier's phase wait for `bytes` of copies.
+// Arrives, and makes the barrier's phase wait for `bytes` of copies.
 __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
@@ -34,7 +34,7 @@ __device__ __forceinline__ void store(void* to, u32 from, u32 bytes, u64 policy)
 __device__ __forceinline__ void commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Until at most `pending` of this thread's groups still read shared memory.
+// Waits until at most `pending` of this thread's groups still read shared memory.
 template <int pending>
 __device__ __forceinline__ void wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");

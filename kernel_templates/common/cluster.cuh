@@ -1,4 +1,4 @@
-// What the blocks of a cluster tell each other (sm_90 on). Before, a cluster is one block and nothing here is called.
+// Communication between the blocks of a cluster (sm_90 and later). On older GPUs a cluster is one block and nothing here is called.
 #pragma once
 
 #include "common/ptx.cuh"
@@ -13,14 +13,14 @@ __device__ __forceinline__ u32 rank() {
     return value;
 }
 
-// Every thread of the cluster arrives; what was written to any of its blocks' shared memory before can be read after.
+// Every thread of the cluster arrives. What was written before to any of its blocks' shared memory can be read afterwards.
 __device__ __forceinline__ void sync() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
 
-// Stores a pair at this block's shared address `to`, but in the block of that rank. REQUIRES: `to` is a multiple of 8.
+// Stores a pair to shared address `to` of the block of that rank. REQUIRES: `to` is a multiple of 8.
 __device__ __forceinline__ void store_pair(u32 to, u32 of_rank, float2 pair) {
 #if __CUDA_ARCH__ >= 900
     asm volatile(

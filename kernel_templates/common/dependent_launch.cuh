@@ -1,16 +1,16 @@
-// Programmatic dependent launch. Nothing happens in a grid that was launched without it, nor before sm_90.
+// Programmatic dependent launch. Without it, and before sm_90, these functions do nothing.
 #pragma once
 
 namespace dependent_launch {
 
-// Until the grids before this one on the stream have ended and what they wrote can be read.
+// Waits until the grids before this one on the stream have ended and what they wrote can be read.
 __device__ __forceinline__ void wait_for_earlier_grids() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// The next grid's blocks may start once every block of this one has said so or ended, where there is room on an SM.
+// Once every block of this grid has called it or ended, blocks of the next grid may start, if an SM has room.
 __device__ __forceinline__ void let_next_grid_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,5 +1,5 @@
-// What an output becomes whose elements are sums of nothing: a product of K = 0, attention without keys, the logarithm of the sum
-// of an empty row. One text for all ops; element types and layouts are run-time values.
+// Fills outputs whose elements are empty sums: a product with K = 0, attention without keys, the logarithm of the sum of an empty row. One
+// text for all ops; element types and layouts are run-time values.
 #include "common/number_format.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -30,8 +30,8 @@ __device__ void store_number(void* data, const Format& format, i64 at, f32 value
 
 }  // namespace
 
-// out = (factor * out + value + bias[column]) * scale, rounded once to its type of at most 32 bits. A factor of 0 reads no out; bias
-// and scale may be null. Where `amax` is not, it is raised to the largest magnitude before the scale.
+// out = (factor * out + value + bias[column]) * scale, rounded once to its type of at most 32 bits. A factor of 0 reads no out; bias and
+// scale may be null. `amax`, unless it is null, is raised to the largest magnitude before the scale.
 extern "C" __global__ void AUTOTUNE_ENTRY()(void* out, u64 format, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4,
                                             i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4, f32 factor, f32 value,
                                             const void* bias, u64 bias_format, const f32* scale, f32* amax) {
@@ -50,7 +50,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(void* out, u64 format, i64 extent0, 
         f32 sum = value;
         if (factor != 0.0F) sum += factor * load_number(out, {format}, at);
         if (bias != nullptr) sum += load_number(bias, {bias_format}, column);
-        // Magnitudes order as their bits do, and NaN is above them all.
+        // Bit patterns of magnitudes are ordered like the numbers, with NaN above all.
         if (amax != nullptr) atomicMax(reinterpret_cast<u32*>(amax), __float_as_uint(sum) & 0x7FFFFFFFU);
         store_number(out, {format}, at, sum * by);
     }

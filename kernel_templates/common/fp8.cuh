@@ -12,7 +12,7 @@ struct e5m2 {
 __device__ __forceinline__ f32 to_f32(e4m3 x) {
     const u32 magnitude = x.bits & 0x7Fu, sign = static_cast<u32>(x.bits & 0x80u) << 24;
     if (magnitude == 0x7Fu) return __uint_as_float(sign | 0x7FC00000u);
-    // Below 8 the number is a multiple of 2^-9 without a leading one: as many units, scaled.
+    // Below 8 the number is a multiple of 2^-9 without a leading one, so its units are counted and scaled.
     const f32 small = static_cast<f32>(magnitude) * 0.001953125f;
     return __uint_as_float(sign | (magnitude < 8 ? __float_as_uint(small) : (magnitude << 20) + (120u << 23)));
 }

@@ -1,5 +1,5 @@
-// Accesses to global memory with a word to the caches. Every wrapper is volatile, so that loads stay before the stores that the
-// source puts after them: outputs may lie over inputs.
+// Accesses to global memory with cache hints. Every wrapper is volatile, so loads stay before the stores that follow them in the source:
+// outputs may overlap inputs.
 #pragma once
 
 #include "common/types.cuh"

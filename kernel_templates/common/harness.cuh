@@ -1,5 +1,5 @@
-// Kernels that serve measuring and verifying, the same text for every problem: element types and layouts are run-time
-// values. harness.h has the parameter lists, the codes and the result layouts.
+// Kernels for measuring and verifying, the same text for every problem: element types and layouts are run-time values. Parameter lists,
+// codes and layouts of results: harness.h.
 #include "common/dependent_launch.cuh"
 #include "common/number_format.cuh"
 #include "common/random.cuh"
@@ -9,7 +9,7 @@ namespace {
 
 using autotune_number::Format;
 
-// Extents and strides of a tensor, the last dimension contiguous in the logical order.
+// Extents and strides of a tensor; the last dimension is contiguous in the logical order.
 struct Layout {
     i64 extent[5];
     i64 stride[5];
@@ -32,7 +32,7 @@ struct Layout {
         for (int i = 0; i < 5; ++i) last += (extent[i] - 1) * stride[i];
         return elements() == 0 ? 0 : last + 1;
     }
-    // Whether an element lies at this distance, where each stride is at least what the strides below it span.
+    // Whether an element has this distance. REQUIRES: each stride is at least the span of the smaller ones.
     __device__ bool holds(i64 at) const {
         bool is_done[5] = {};
         for (int round = 0; round < 5; ++round) {
@@ -129,7 +129,7 @@ __device__ f64 error_of(f64 out, f64 expected) {
     return out == expected ? 0.0 : fabs(out - expected);
 }
 
-// The share of the bound's room for accumulation that an error takes which rounding alone does not explain.
+// The share of the bound's room for accumulation that an error takes, after what rounding alone explains.
 __device__ f64 accumulation_ratio(f64 error, f64 bound, f64 rounding) {
     if (bound == 0.0 || error <= rounding || !is_finite(error)) return 0.0;
     return bound > rounding ? (error - rounding) / (bound - rounding) : 1e300;
@@ -167,8 +167,8 @@ __device__ u64 max_of_warp(u64 value) {
     return value;
 }
 
-// One atomic for a warp's sums and maximum: all of them go to the same address, where a card takes about one in a nanosecond. Counts
-// of what is wrong are rare. Non-negative doubles order as their bits do.
+// One atomic for a warp's sums and maximum, because all go to the same address, where a card performs about one in a nanosecond. Counts of
+// errors are rare. The bits of non-negative doubles are ordered like the numbers.
 __device__ void publish(const CompareResult& mine, CompareResult* result) {
     if (mine.violations != 0) {
         atomicAdd(&result->violations, mine.violations);
@@ -226,7 +226,7 @@ extern "C" __global__ void autotune_poison(void* data, u64 bytes, u32 byte) {
     }
 }
 
-// Leaves the byte in the shared memory of the SMs that its blocks run on, where the next kernel finds it.
+// Fills the shared memory of the SMs on which its blocks run with the byte, for the next kernel to find.
 extern "C" __global__ void autotune_poison_shared(u32 bytes, u32 byte) {
     extern __shared__ u32 shared_words[];
     volatile u32* const words = shared_words;
@@ -238,7 +238,7 @@ extern "C" __global__ void autotune_redzone_check(const void* data, u64 bytes, u
     if (mine != 0) atomicAdd(changed, mine);
 }
 
-// Bytes between elements that were changed.
+// Checks the bytes between elements for changes.
 extern "C" __global__ void autotune_gap_check(const void* data, u64 format, u32 byte, u64* changed, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     const int size = Format{format}.bits() / 8;
@@ -278,8 +278,8 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
     publish(mine, result);
 }
 
-// y += M x, or y += M^T x where `transposed`, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the elements that are
-// no integers, which count as 0. A warp takes a stretch of a row, or 32 columns of a stretch of rows.
+// y += M x or, if `transposed`, y += M^T x, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the number of elements that
+// are not integers, which count as 0. A warp takes a stretch of a row, or 32 columns of a stretch of rows.
 extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
                                             i64 cols, i64 ld, i64 batch, i64 batch_stride) {
     const Matrix matrix = {rows, cols, ld, batch, batch_stride};
@@ -313,14 +313,14 @@ extern "C" __global__ void autotune_project(const void* data, u64 format, int tr
     if (mine_odd != 0) atomicAdd(odd, mine_odd);
 }
 
-// Known-good fixed work: every thread hashes its number `rounds` times.
+// A fixed computation with a known result: every thread hashes its number `rounds` times.
 extern "C" __global__ void autotune_canary(u64* sum, u32 rounds) {
     u64 x = static_cast<u64>(first_index());
     for (u32 i = 0; i < rounds; ++i) x = autotune_random::mix(x);
     atomicAdd(sum, x);
 }
 
-// Tests of hangs use this: it looks like a kernel that never ends, and ends.
+// For tests of hangs: looks like a kernel that never ends, but ends.
 extern "C" __global__ void autotune_spin_bounded(u64 nanoseconds, u64* spins) {
     u64 start;
     u64 now;
@@ -334,12 +334,12 @@ extern "C" __global__ void autotune_spin_bounded(u64 nanoseconds, u64* spins) {
     if (first_index() == 0) atomicAdd(spins, count);
 }
 
-// What stands before a launch that is timed: small, without shared memory, and it lets nothing start before it has ended.
+// Runs before a timed launch. It is small, has no shared memory, and lets nothing start before its end.
 extern "C" __global__ void autotune_filler(f32* data) {
     data[first_index()] = data[first_index()] * 0.5F + 1.0F;
 }
 
-// The same as a kernel of a program that overlaps all it launches.
+// The same, as a kernel of a program whose launches all overlap.
 extern "C" __global__ void autotune_trigger_filler(f32* data) {
     dependent_launch::wait_for_earlier_grids();
     dependent_launch::let_next_grid_start();

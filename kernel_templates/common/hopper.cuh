@@ -37,9 +37,9 @@ __device__ __forceinline__ void barrier_arrive_remote(u32 barrier, u32 rank) {
         "r"(rank)
         : "memory");
 }
-// Waits until the phase of that parity has completed; the hardware suspends the thread for a while in each try. What barriers guard
-// here is read and written by TMA and wgmma, which they order themselves: with .cluster scope on the arrivals and waits, each became
-// a fence of the whole block, and blocks in clusters of two ran 1.5 times slower (H200, 2026-11-21).
+// Waits until the phase with that parity has completed; in each try the hardware suspends the thread for a while. The guarded memory is
+// read and written by TMA and wgmma, which order their accesses themselves. With .cluster scope on arrivals and waits, each became a fence
+// of the whole block, and blocks in clusters of two ran 1.5 times slower (H200, 2026-11-21).
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
     asm volatile(
         "{\n .reg .pred done;\n"
@@ -48,7 +48,7 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
         "r"(parity)
         : "memory");
 }
-// The same for what other blocks of the cluster wrote with st.async: once, not in a loop (see above).
+// The same for data that other blocks of the cluster wrote with st.async. Call it once, not in a loop (see above).
 __device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
     asm volatile(
         "{\n .reg .pred done;\n"
@@ -63,7 +63,7 @@ __device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
 __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
-// L2 policies as createpolicy would encode them.
+// L2 policies, encoded as createpolicy would.
 constexpr u64 policy_normal = 0x1000000000000000ull;
 constexpr u64 policy_evict_first = 0x12F0000000000000ull;
 
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_box(u32 destination, const TensorMap* map, 
         "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
         : "memory");
 }
-// To the same offset in every block of `mask`, signalling the barrier at the same offset there.
+// Loads to the same offset in every block of `mask`, and signals the barrier at the same offset there.
 __device__ __forceinline__ void load_box_multicast(u32 destination, const TensorMap* map, u32 barrier, int x, int y, int z,
                                                    u64 policy, unsigned short mask) {
     asm volatile(
@@ -94,7 +94,7 @@ __device__ __forceinline__ void store_box(const TensorMap* map, u32 source, int 
                  : "memory");
 }
 __device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until at most `pending` of this thread's store groups still read shared memory.
+// Waits until at most `pending` of this thread's store groups still read shared memory.
 template <int pending>
 __device__ __forceinline__ void store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
@@ -120,8 +120,8 @@ __device__ __forceinline__ u32 cluster_rank() {
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// All threads of the cluster have come here. Orders nothing that they wrote before but barriers after fence_barrier_init: a release
-// here waits for every write on its way to memory.
+// Waits for all threads of the cluster. Orders no writes but those of barriers after fence_barrier_init, because a release here would wait
+// for every write that is still on its way to memory.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -135,22 +135,22 @@ __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Shared-memory matrix descriptor. swizzle_bytes in {32, 64, 128}; `leading` and `stride` are byte offsets. K-major operands: leading
-// is not used, stride spans 8 rows. MN-major: leading leads from one swizzle span of M or N to the next, stride spans 8 rows of K.
+// Shared-memory matrix descriptor. swizzle_bytes in {32, 64, 128}; `leading` and `stride` are byte offsets. K-major operands: leading is
+// unused, stride spans 8 rows. MN-major: leading is the distance from one swizzle span of M or N to the next, stride spans 8 rows of K.
 __device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 leading, u32 stride, int swizzle_bytes) {
     const u64 mode = swizzle_bytes == 128 ? 1 : swizzle_bytes == 64 ? 2 : 3;
     return static_cast<u64>((address & 0x3FFFF) >> 4) | static_cast<u64>(leading >> 4) << 16 |
            static_cast<u64>(stride >> 4) << 32 | mode << 62;
 }
 
-// Four 8x8 matrices of 16-bit elements from the accumulator layout to shared memory; each lane gives the address of one row.
+// Stores four 8x8 matrices of 16-bit elements from the accumulator layout to shared memory; each lane gives the address of one row.
 __device__ __forceinline__ void store_matrices(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1), "r"(r2),
                  "r"(r3)
                  : "memory");
 }
 
-// The same with each 8x8 matrix transposed: a lane's address is that of one column.
+// The same with each 8x8 matrix transposed: each lane gives the address of one column.
 __device__ __forceinline__ void store_matrices_transposed(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1),
                  "r"(r2), "r"(r3)
@@ -159,7 +159,7 @@ __device__ __forceinline__ void store_matrices_transposed(u32 address, u32 r0, u
 
 // ---- between the blocks of a cluster ----
 
-// Four floats to `address` in block `rank`, counted as 16 bytes by the barrier there; both are offsets that hold in every block.
+// Sends four floats to `address` in block `rank`; the barrier there counts 16 bytes. Both are offsets that are valid in every block.
 __device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, const float* values) {
     asm volatile(
         "{\n .reg .b32 to, counter;\n mapa.shared::cluster.u32 to, %0, %2;\n mapa.shared::cluster.u32 counter, %1, %2;\n"
@@ -167,7 +167,7 @@ __device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, 
         "r"(barrier), "r"(rank), "f"(values[0]), "f"(values[1]), "f"(values[2]), "f"(values[3])
         : "memory");
 }
-// Two registers of f16 pairs, counted as 8 bytes.
+// Sends two registers of f16 pairs, counted as 8 bytes.
 __device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, const u32* pairs) {
     asm volatile(
         "{\n .reg .b32 to, counter;\n mapa.shared::cluster.u32 to, %0, %2;\n mapa.shared::cluster.u32 counter, %1, %2;\n"

@@ -1,6 +1,6 @@
-// Conversion between f64 and a number format that is told as data, so that kernels which only move and judge values need no code
-// for a new element type. One text for device and host; harness_format() makes the description of a DType. The bits are those of
-// encode() and decode() in src/core/problem/dtype.h.
+// Conversion between f64 and a number format that is described by data, so that kernels which only move and judge values need no code for a
+// new element type. One text for device and host; harness_format() makes the description of a DType. The bits are those of encode() and
+// decode() in src/core/problem/dtype.h.
 #pragma once
 
 #ifdef __CUDACC__
@@ -13,8 +13,8 @@ namespace autotune_number {
 
 using Word = unsigned long long;
 
-// Bits of a format in one word, so that it is one kernel parameter: bits | exponent_bits << 8 | mantissa_bits << 16 |
-// has_infinity << 24. An exponent of no bits: an integer in two's complement.
+// A format in one word, so that it is one kernel parameter: bits | exponent_bits << 8 | mantissa_bits << 16 | has_infinity << 24. Without
+// exponent bits it is an integer in two's complement.
 struct Format {
     Word packed;
 
@@ -25,7 +25,7 @@ struct Format {
     AUTOTUNE_EVERYWHERE bool is_integer() const { return exponent_bits() == 0; }
     AUTOTUNE_EVERYWHERE int bias() const { return (1 << (exponent_bits() - 1)) - 1; }
     AUTOTUNE_EVERYWHERE Word sign() const { return Word{1} << (bits() - 1); }
-    // The first magnitude above the finite ones: infinity, or the only NaN where there is no infinity.
+    // The first magnitude above the finite ones: infinity or, without infinity, the only NaN.
     AUTOTUNE_EVERYWHERE Word end_of_finite() const {
         return has_infinity() ? ((Word{1} << exponent_bits()) - 1) << mantissa_bits() : sign() - 1;
     }
@@ -70,12 +70,12 @@ AUTOTUNE_EVERYWHERE Word encode_integer(const Format& format, double value) {
     const Word mask = ~Word{0} >> (64 - format.bits());
     if (value <= -limit) return format.sign();
     if (value >= limit - 1) return format.sign() - 1;
-    // Magnitudes are below 2^52: the sum with 2^52 is rounded to an integer, ties to even.
+    // Magnitudes are below 2^52, so adding 2^52 rounds to an integer, ties to even.
     const Word magnitude = bits_of((value < 0 ? -value : value) + 4503599627370496.0) & ((Word{1} << 52) - 1);
     return (value < 0 ? ~magnitude + 1 : magnitude) & mask;
 }
 
-// What rounding to the format once may change in `value`: half the distance to the next number. 0 where no double is so small.
+// The largest error of rounding `value` to the format once: half the distance to the next number. 0 if no double is so small.
 AUTOTUNE_EVERYWHERE double half_spacing(const Format& format, double value) {
     if (format.is_integer()) return 0.5;
     const int least = 1 - format.bias();
@@ -93,18 +93,18 @@ AUTOTUNE_EVERYWHERE Word encode(const Format& format, double value) {
     const Word magnitude = bits & ~kSign;
     if (magnitude > kInfinity) return format.sign() - 1;
     const Word past_end = format.has_infinity() ? format.end_of_finite() : format.end_of_finite() - 1;
-    // Exponent of the leading bit in the format's terms; f64 subnormals are below every narrower format's least number.
+    // Exponent of the leading bit in the format's terms. f64 subnormals are below every narrower format's least number.
     const int exponent = static_cast<int>(magnitude >> 52) - 1023 + format.bias();
     if (exponent > 1 << format.exponent_bits()) return sign | past_end;
     const Word significand = (magnitude & ((Word{1} << 52) - 1)) | (Word{1} << 52);
     const int lost = 52 - format.mantissa_bits();
-    // Rounding up to the next power of two carries into the exponent field by itself.
+    // A mantissa that is rounded up to the next power of two carries into the exponent field by itself.
     const Word rounded = exponent >= 1 ? (static_cast<Word>(exponent - 1) << format.mantissa_bits()) + shifted_to_even(significand, lost)
                                        : shifted_to_even(significand, lost + 1 - exponent);
     return sign | (rounded < past_end ? rounded : past_end);
 }
 
-// The value that a format's bits stand for. Exact.
+// The value of a format's bits. Exact.
 AUTOTUNE_EVERYWHERE double decode(const Format& format, Word bits) {
     if (format.is_integer()) {
         const int unused = 64 - format.bits();

@@ -12,7 +12,7 @@ namespace autotune_random {
 
 using Word = unsigned long long;
 
-// Where an element stands: its number is a function of this alone.
+// An element's position: its number is a function of this alone.
 struct Place {
     Word seed;
     int tensor;
@@ -21,7 +21,7 @@ struct Place {
     long long col;
 };
 
-// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+// Finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit affects every output bit.
 AUTOTUNE_EVERYWHERE Word mix(Word x) {
     x += 0x9E3779B97F4A7C15ULL;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -77,13 +77,13 @@ struct Fill {
     long long cols;  // length of a row, for kOneHot and kOffsets
 };
 
-// Where everything but the kept elements is zero.
+// Whether an element is kept; all others are zero.
 AUTOTUNE_EVERYWHERE bool is_kept(const Fill& fill, const Place& place) {
     return fill.every <= 1 || (place.row + place.col) % fill.every == 0;
 }
 
-// The number of an element that is kept, before it is rounded to the tensor's type; kNan is the caller's. A product of two floats
-// is exact in f64, so that a fused addition changes nothing.
+// The number of a kept element, before it is rounded to the tensor's type; the caller handles kNan. A product of two floats is exact in
+// f64, so a fused addition changes nothing.
 AUTOTUNE_EVERYWHERE double number(const Fill& fill, const Place& place) {
     const double centre = static_cast<double>(fill.centre);
     const double spread = static_cast<double>(fill.spread);

@@ -39,7 +39,7 @@ __device__ __forceinline__ void replace_stride(u32 map, u64 bytes) {
     asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"r"(map), "n"(ordinal), "l"(bytes) : "memory");
 }
 
-// By a block of one warp: makes a map and publishes it at `to` in global memory. REQUIRES: nobody uses a map at `to` meanwhile.
+// Called by a block of one warp: makes a map and publishes it at `to` in global memory. REQUIRES: nobody uses a map at `to` meanwhile.
 template <int type, int swizzle_bytes>
 __device__ __forceinline__ void make_map(TensorMap* to, const MapFields& fields) {
     alignas(128) __shared__ u32 words[32];
@@ -66,7 +66,7 @@ __device__ __forceinline__ void make_map(TensorMap* to, const MapFields& fields)
                  : "memory");
 }
 
-// By each thread that uses a map which another kernel made, after that kernel's end.
+// Called by each thread that uses a map which another kernel made, after that kernel's end.
 __device__ __forceinline__ void acquire_map(const TensorMap* map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }

@@ -1,5 +1,5 @@
-// Element types and their conversions, for text that NVRTC compiles without any toolkit header. Every template includes this
-// first. The words f16, bf16, f32, f64 are what a dtype placeholder renders to.
+// Element types and their conversions, for text that NVRTC compiles without any toolkit header. Every template includes this first. Dtype
+// placeholders become the words f16, bf16, f32, f64.
 #pragma once
 
 // The symbol of an instance is AUTOTUNE_KERNEL (defined by the template's first block). AUTOTUNE_ENTRY(_reduce) is that symbol
@@ -78,8 +78,8 @@ __device__ __forceinline__ f64 from_f32<f64>(f32 value) {
     return static_cast<f64>(value);
 }
 
-// Towards zero, and the last bit set if anything was lost: rounding that once more, to a type at least two bits narrower, gives
-// what rounding the f64 directly would.
+// Truncates, and sets the last bit if anything was lost. Rounding the result again, to a type at least two bits narrower, equals rounding
+// the f64 directly.
 __device__ __forceinline__ f32 to_f32_odd(f64 value) {
     f32 narrow;
     asm("cvt.rz.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));

@@ -1,9 +1,9 @@
-// wgmma of sm_90a for widths that are odd multiples of eight: in addition to hopper.cuh, which has those of 16. Sums in f32.
+// wgmma of sm_90a for widths that are odd multiples of eight, with sums in f32. hopper.cuh has the multiples of 16.
 #pragma once
 
 #include "common/hopper.cuh"
 
-// The lists of wgmma_registers.cuh go on.
+// Continues the lists of wgmma_registers.cuh.
 #define AT_WGMMA_R8h AT_WGMMA_R7 "," "%64,%65,%66,%67"
 #define AT_WGMMA_R9h AT_WGMMA_R8 "," "%72,%73,%74,%75"
 #define AT_WGMMA_R10h AT_WGMMA_R9 "," "%80,%81,%82,%83"

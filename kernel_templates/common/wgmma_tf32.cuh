@@ -1,4 +1,4 @@
-// wgmma of tf32 on sm_90a, in addition to hopper.cuh: B, and A too or else in registers, in shared memory, contiguous along K.
+// wgmma of tf32 on sm_90a, in addition to hopper.cuh. Operands are contiguous along K: B in shared memory, A there or in registers.
 #pragma once
 
 #include "common/types.cuh"
@@ -6,8 +6,8 @@
 
 namespace hopper {
 
-// d = A(64 x 8) B(8 x n) + (accumulate ? d : 0); d is n / 2 registers. A comes from shared memory by its descriptor, or from four
-// registers a thread: of warp w and lane 4 r + t rows 16 w + r and 16 w + r + 8 at k = t, then the same at k = t + 4.
+// d = A(64 x 8) B(8 x n) + (accumulate ? d : 0); d is n / 2 registers. A comes from shared memory by its descriptor, or from four registers
+// a thread: lane 4 r + t of warp w has rows 16 w + r and 16 w + r + 8 at k = t, then the same rows at k = t + 4.
 template <int n>
 struct WgmmaTf32;
 

@@ -1,6 +1,6 @@
 #pragma once
-// wmma.load, wmma.mma and wmma.store through shared memory, for sm_80 and later: a warp multiplies tiles of m x n x 16 with
-// m * n = 256 (m is 8, 16 or 32). Which lane holds which element is the hardware's own business: tiles leave through wmma.store alone.
+// wmma.load, wmma.mma and wmma.store through shared memory, for sm_80 and later. A warp multiplies tiles of m x n x 16 with m * n = 256 (m
+// is 8, 16 or 32). The hardware does not define which lane holds which element, so tiles are stored by wmma.store only.
 #include "common/types.cuh"
 
 namespace wmma {
@@ -23,7 +23,7 @@ struct Sums<f16> {
     u32 at[4] = {0, 0, 0, 0};
 };
 
-// Inline PTX spells out its registers and its qualifiers; the macros put both together, one line for each shape.
+// Inline PTX lists its registers and qualifiers; the macros put both together, one line for each shape.
 #define AT_OUT2(r) "=r"(r[0]), "=r"(r[1])
 #define AT_OUT4(r) AT_OUT2(r), "=r"(r[2]), "=r"(r[3])
 #define AT_OUT8(r) AT_OUT4(r), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7])
@@ -55,7 +55,7 @@ struct Sums<f16> {
         AT_LOAD_LAYOUTS(count8, operand, "m8n32k16", type)                  \
     }
 
-// A's m x 16 elements from `address` on; rows (row_major) or columns are `stride` elements apart.
+// Loads A's m x 16 elements from `address` on; rows (row_major) or columns are `stride` elements apart.
 template <class In, int m, bool row_major>
 __device__ __forceinline__ void load_a(u32 (&to)[operand_registers<In>(m)], u32 address, int stride) {
     if constexpr (is_same<In, bf16>) {

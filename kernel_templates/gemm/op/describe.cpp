@@ -1,4 +1,4 @@
-// From typed descriptions of A, B and C, as a program has them, to a Spec.
+// Makes a Spec from a program's descriptions of A, B and C.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,7 @@
 namespace autotune::gemm {
 namespace {
 
-// A logical matrix of a description, batched.
+// A matrix of a description, with its batch, as the product sees it.
 struct DescribedMatrix {
     std::string name;
     Dim batch, rows, cols;
@@ -20,8 +20,8 @@ struct DescribedMatrix {
     DescribedMatrix transposed() const { return {name, batch, cols, rows, alignment_bytes}; }
     bool may_be_plain() const { return cols.stride == 1 || cols.extent == 1; }
     bool may_be_transposed() const { return rows.stride == 1 || rows.extent == 1; }
-    // Stored transposed, where the strides alone must tell. A single column that is contiguous is a row of the transpose: its
-    // alignment is better.
+    // Whether it is stored transposed, judged by the strides. A single column that is contiguous is taken as a row of the
+    // transpose, because that has the better alignment.
     bool looks_transposed() const {
         if (!may_be_plain()) return true;
         return cols.extent == 1 && rows.stride == 1 && rows.extent > 1;
@@ -50,7 +50,7 @@ void check_extents(const std::array<DescribedMatrix, 3>& matrices) {
     }
 }
 
-// `said`: what the layout says of it in row-major words, if it says anything. `if_empty`: what a matrix without elements is.
+// `said`: what the layout states in row-major words, if it states anything. `if_empty`: the answer for a matrix without elements.
 bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool if_empty = false) {
     if (matrix.is_empty()) return said.value_or(if_empty);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());
@@ -61,7 +61,7 @@ bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool
     return transposed;
 }
 
-// The distance between rows as stored. That of a single row is the caller's too, if it is one that a row fits in.
+// The matrix as stored. With a single row the caller's distance between rows counts too, if a row fits into it.
 Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     Spec::Stored made{.ld = {}, .stride = {}, .alignment_bytes = matrix.alignment_bytes};
     if (matrix.is_empty()) return made;
@@ -72,7 +72,7 @@ Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     return made;
 }
 
-// The element type of the bias, which an attribute may say too.
+// The element type of the bias. An attribute may state it too.
 std::string bias_word(const DescribedTensors& tensors) {
     const TensorDescription* const bias = tensors.find(kBias);
     const std::string own(bias == nullptr ? kBiases[0] : to_string(bias->dtype));
@@ -83,7 +83,7 @@ std::string bias_word(const DescribedTensors& tensors) {
     return said;
 }
 
-// A tensor of the epilogue: there if the problem has it, dense, and of the right extent.
+// Checks a tensor of the epilogue: given if the problem has it, dense, and of the right extent.
 void check_epilogue_tensor(const DescribedTensors& tensors, std::string_view name, bool is_wanted) {
     const std::string text(name);
     const TensorDescription* const tensor = tensors.find(text);
@@ -99,7 +99,7 @@ void check_epilogue_tensor(const DescribedTensors& tensors, std::string_view nam
                " apart; it has " + std::to_string(wanted) + ", side by side");
 }
 
-// The tensors' own types, with which what the attributes say must agree.
+// The tensors' own types. What the attributes state must agree with them.
 Types types_of(const DescribedTensors& tensors) {
     Types types{tensors.at("a").dtype,       tensors.at("b").dtype,      tensors.at("c").dtype,
                 tensors.word("compute", ""), tensors.word("acc", "f32"), tensors.word("scale", kScalings[0])};
@@ -113,7 +113,7 @@ Types types_of(const DescribedTensors& tensors) {
     return checked_types(std::move(types));
 }
 
-// A scale's dimensions, given as the mode's or with extents of 1 anywhere: as `wanted` has them.
+// A scale with the dimensions of `wanted`. The caller may give those of the mode, or add extents of 1 anywhere.
 Tensor scale_as(const Tensor& wanted, const TensorDescription& given, const std::string& form) {
     std::vector<Dim> left;
     for (const Dim& dim : given.dims) {
@@ -146,7 +146,7 @@ Tensor scale_as(const Tensor& wanted, const TensorDescription& given, const std:
     return scale;
 }
 
-// The scales as the attribute and the extents ask for them.
+// The scales that the attribute and the extents require.
 std::vector<Tensor> scales_of(const DescribedTensors& tensors, const Types& types, const std::vector<Extent>& extents) {
     const auto word = std::find(kScalings.begin(), kScalings.end(), types.scale);
     const auto scaling = static_cast<Scaling>(word - kScalings.begin());

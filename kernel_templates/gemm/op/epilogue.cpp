@@ -28,7 +28,7 @@ Tensor absent(std::string_view name) {
     return tensor;
 }
 
-// The factor of C is a power of two with which few sums saturate, so that exact sums stay exact and rounding hides little.
+// The factor of C is a power of two with which few sums saturate. So exact sums stay exact, and rounding hides few errors.
 Fill epilogue_fill(const Problem& problem, const Tensor& tensor, bool is_typical, double largest) {
     if (tensor.is_absent) return Fill::constant(0);
     if (tensor.name == kBias) return is_typical ? Fill::normal() : Fill::integers();
@@ -52,7 +52,7 @@ Epilogue epilogue_of(const Problem& problem) {
     return epilogue;
 }
 
-// Addresses of a call stand in the op's order, so what is left out before one that is there has a place.
+// A call's addresses are in the op's order, so a missing tensor before a given one keeps its place.
 std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int alignment) {
     std::vector<Tensor> tensors;
     if (epilogue.keeps_amax) tensors.push_back(vector_of(kAmaxD, DType::f32, 1, Access::inout));

@@ -19,7 +19,7 @@ namespace autotune::gemm {
 enum TensorIndex : int { kA = 0, kB = 1, kC = 2 };
 enum ScalarIndex : int { kAlpha = 0, kBeta = 1 };
 
-// C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n], `batch` times: a gemm problem's facts under names.
+// The facts of a gemm problem under names: C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n], `batch` times.
 struct View {
     explicit View(const Problem& problem);
 
@@ -42,10 +42,10 @@ std::vector<Binding> facts(const Problem& problem);
 // stride_b, stride_c, workspace. Families append their own.
 std::vector<Argument> arguments(const Problem& problem);
 
-// Elements of `matrix` that one access of at most `vec` elements may take: min(vec, alignment).
+// Elements of `matrix` that one access of at most `vec` elements can move: min(vec, alignment).
 std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 
-// What makes a gemm problem, however it was said. Matrices are row-major as stored.
+// The description from which words and tensor descriptions both make a gemm problem. Matrices are row-major as stored.
 struct Spec {
     struct Stored {
         std::optional<std::int64_t> ld;      // none: dense
@@ -66,7 +66,7 @@ struct Spec {
 // Throws Error{usage} for an extent that no product has.
 void check_extent(const char* name, std::int64_t value);
 
-// All three throw Error{usage}: what words and descriptions are checked for alike, and each of them as a Spec first.
+// All three throw Error{usage}. Requests and descriptions are made into a Spec first, and the Spec is checked.
 Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
@@ -83,16 +83,16 @@ struct Tolerance {
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 
-// The two tests of every gemm, by name: integers whose sums are exact, and numbers as users have them. Products that keep all
-// bits of f32 operands have two more exact ones: integers that need more bits than tf32 has, in A and in B.
+// The names of every gemm's two tests: integers whose sums are exact, and numbers as users have them. Products that keep all bits
+// of f32 operands have two more exact tests, with integers in A or in B that need more bits than tf32 has.
 inline constexpr std::string_view kExact = "exact", kNumeric = "numeric", kWideA = "wide_a", kWideB = "wide_b";
-// Sums of fp8 that are promoted have one more: sums that the tensor cores cannot hold.
+// Promoted sums of fp8 have one more test: sums that the tensor cores cannot hold.
 inline constexpr std::string_view kPromotion = "promotion";
 // Whether products keep all bits of f32 operands.
 bool is_f32_accurate(const Problem& problem);
 std::vector<OpTest> tests(const Problem& problem);
 
-// Bands of rows and columns of C (Op::subproblems), and the whole as a product of integers.
+// Subproblems: bands of rows and columns of C (Op::subproblems). product_form: the whole as a product of integers.
 std::vector<Subproblem> subproblems(const Problem& problem, std::uint64_t seed);
 std::optional<ProductForm> product_form(const Problem& problem);
 

@@ -1,4 +1,4 @@
-// From a Spec to a problem: what words and descriptions are checked for alike.
+// Makes a problem from a Spec, and checks what requests and descriptions must both satisfy.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@
 namespace autotune::gemm {
 namespace {
 
-// A matrix as stored, before its distances are known.
+// A stored matrix before its distances are known.
 struct UnstridedMatrix {
     std::string name;  // "a"
     DType type;
@@ -32,7 +32,7 @@ std::int64_t checked_ld(const UnstridedMatrix& matrix, const Spec::Stored& store
     return ld;
 }
 
-// One matrix serves a whole batch of an operand; those of C lie apart.
+// An operand may have one matrix for a whole batch; the matrices of C must be apart.
 void check_stride(const UnstridedMatrix& matrix, const Matrix& stored) {
     if (stored.batch_stride == 0 && matrix.access == Access::in) return;
     const std::int64_t least = (stored.rows - 1) * stored.ld + stored.cols;
@@ -77,8 +77,8 @@ std::string alignment_word(const std::vector<Tensor>& tensors) {
     return word;
 }
 
-// The distance of one batch's first row from the next one's, where that is the distance between rows too: all rows of a batch are
-// those of one matrix. `rows` of each.
+// The distance between batches, if it is also the distance between rows, so that all rows of a batch belong to one matrix.
+// `rows`: those of each batch.
 std::optional<std::int64_t> even_distance(const Spec::Stored& stored, std::int64_t rows, std::int64_t cols) {
     const std::int64_t ld = stored.ld.value_or(cols);
     const std::optional<std::int64_t> of_batch = checked_product(rows, ld);
@@ -87,8 +87,8 @@ std::optional<std::int64_t> even_distance(const Spec::Stored& stored, std::int64
     return rows > 1 ? ld : stride;
 }
 
-// One B for a whole batch (a weight) is one taller product, where the rows of A and C go on evenly from batch to batch: what was
-// tuned for it serves, and no family needs to know of repeated matrices.
+// A batch with one B (a weight) becomes one taller product, if the rows of A and C continue evenly from batch to batch. So
+// configs tuned for that product serve it, and families need not know of repeated matrices.
 Spec folded(const Spec& given) {
     Spec spec = given;
     const bool is_repeated = spec.batch > 1 && spec.stored[kB].stride == 0 && !spec.trans_a;

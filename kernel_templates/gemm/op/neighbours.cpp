@@ -12,7 +12,7 @@ struct Tile {
     std::int64_t m, n, k, stages;
 };
 
-// Families spell their tile block_m, block_n, block_k; one without gets extents around a usual tile.
+// Families call their tile block_m, block_n, block_k; for a family without these, extents around a usual tile are used.
 Tile tile_of(const Config& config) {
     return {config.find("block_m").value_or(64), config.find("block_n").value_or(64), config.find("block_k").value_or(32),
             config.find("stages").value_or(2)};
@@ -24,7 +24,8 @@ struct Extents {
     std::int64_t padding = 0;  // extra elements in a row, in units of 16 bytes
 };
 
-// The problem's class at other extents. Rows that would break its alignment are padded, so that the same instance serves.
+// A problem of the same class with other extents. Rows that would break its alignment are padded, so that the same instance can
+// run it.
 Problem at_extents(const Op& op, const Problem& problem, const Extents& extents) {
     const View view(problem);
     ProblemRequest request;
@@ -58,7 +59,7 @@ std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, co
         {tile.m, tile.n, tile.k + 8, 2, 1},
         {1, 1, 1},
     }};
-    // Short sums of tf32x3 are other families'.
+    // Other families compute short sums of tf32x3.
     const bool is_split = problem.word("compute") == kTf32x3 && View(problem).k >= kLeastSplitK;
     std::vector<Problem> neighbours;
     for (Extents extents : wanted) {

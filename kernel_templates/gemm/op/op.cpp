@@ -21,7 +21,7 @@ using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
 
-// Tile, threads, and k between two looks at the partial sums, of reference.cuh.
+// As in reference.cuh: tile, threads, and k between two checks of the partial sums.
 constexpr std::int64_t kReferenceTile = 64;
 constexpr std::int64_t kReferencePeakEvery = 64;
 constexpr std::uint32_t kReferenceThreads = 128;
@@ -82,7 +82,7 @@ OpOption scale_option() {
             "what of A and B, in fp8, has a factor in tensors scale_a and scale_b; none if left out"};
 }
 
-// What products of fp8 do beside.
+// Additional options of fp8 products.
 std::vector<OpOption> epilogue_options() {
     return {{"bias",
              {gemm::kBiases.begin(), gemm::kBiases.end()},
@@ -130,7 +130,7 @@ std::vector<OpOption> GemmOp::options() const {
                   epilogue_options());
 }
 
-// Any stride is a tensor's own: rows of A, of its transpose, of a part of a larger matrix.
+// A tensor's strides are its own: rows of A, of its transpose, of a part of a larger matrix.
 std::vector<TensorForm> GemmOp::tensors() const {
     return {{"a", Access::in, {"batch", "m", "k"}},
             {"b", Access::in, {"batch", "k", "n"}},
@@ -233,7 +233,7 @@ std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
             {"saturation", gemm::is_fp8(view.out) ? static_cast<std::int64_t>(gemm::saturation_of(view.out)) : 0}};
 }
 
-// Of amax: the largest values that the main kernel left in the workspace.
+// The step that judges amax: it reduces the largest values that the main kernel left in the workspace.
 LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
     const bool is_whole = problem.word("amax") != gemm::kPartialAmax;
     LaunchStep step;
@@ -248,8 +248,8 @@ LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
     return step;
 }
 
-// Arguments: a, b, c, expected, bound, alpha, beta, then five numbers of Tolerance, then m .. stride_c as every gemm kernel, then
-// the scales, bias and scale_d, and where the largest value and bound go.
+// Arguments: a, b, c, expected, bound, alpha, beta, then the five numbers of Tolerance, then m .. stride_c as for every gemm
+// kernel, then the scales, bias and scale_d, and the address for the largest value and bound.
 LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
@@ -289,14 +289,14 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
     return plan;
 }
 
-// One element, from values in stored order.
+// Computes one element on the host, from values in stored order.
 struct HostElement {
     double product = 0;
     double squares = 0;
     double peak = 0;  // the largest partial sum in the order of k
 };
 
-// What a scale tensor makes of the operand's elements in line `line` of a batch.
+// Scales an operand's elements in line `line` of a batch.
 class HostScale {
   public:
     HostScale(const Problem& problem, std::span<const std::vector<double>> values, int tensor)
@@ -335,7 +335,7 @@ HostElement host_product(const Problem& problem, const View& view, std::span<con
     return sums;
 }
 
-// What the epilogue makes of scaled sums of column after column, and what it keeps of them.
+// Applies the epilogue to scaled sums, column after column, and keeps the amax.
 class HostEpilogue {
   public:
     HostEpilogue(const Problem& problem, std::span<const std::vector<double>> values)

@@ -34,8 +34,8 @@ DType type_of(const std::string& word) {
     return *type;
 }
 
-// --dtype is the type of A, B and C; one of them may be named alone, and gives the type of the others where --dtype does not. A
-// product of fp8 is bf16 unless C's type is named.
+// --dtype is the type of A, B and C. If one of them is given alone and --dtype is not, it gives the others' type. A product of
+// fp8 has a C in bf16 unless C's type is given.
 Types parse_types(const RequestOptions& options) {
     std::string usual = options.word("dtype", "");
     for (const char* name : {"a", "b", "c"}) {
@@ -56,7 +56,7 @@ Types parse_types(const RequestOptions& options) {
     return checked_types(std::move(types));
 }
 
-// What every alignment is a multiple of at least.
+// The smallest element's size: every alignment is a multiple of it.
 std::size_t smallest_element(const Types& types) {
     return std::min({size_bytes(types.a), size_bytes(types.b), size_bytes(types.c)});
 }
@@ -96,7 +96,7 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.alpha = number_or(options, "alpha", 1);
     spec.beta = static_cast<float>(beta.value);
     const std::vector<int> alignments = parse_alignments(options, smallest_element(types), {"a", "b", "c"});
-    // Of scales and biases kernels need no more than their elements' alignment. cuBLASLt needs 16.
+    // For scales and biases kernels need the alignment of an element only. cuBLASLt needs 16 bytes.
     spec.vector_alignment = *std::min_element(alignments.begin(), alignments.end());
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {

@@ -1,5 +1,5 @@
-// The judge of every gemm family, independent of them: products summed in f64, and beside each sum the root R of the sum of squared
-// products and the largest partial sum, from which the allowed error is made.
+// The judge of every gemm family, independent of them. It sums products in f64 and keeps two numbers for each sum, from which the allowed
+// error is made: R, the root of the sum of squared products, and the largest partial sum.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -8,7 +8,7 @@ using B = ${b_type};
 using Out = ${out_type};
 constexpr bool trans_a = ${trans_a};
 constexpr bool trans_b = ${trans_b};
-constexpr int scale_mode = ${scale_mode};  // 0: no scales, 3: those of B are of 128 columns
+constexpr int scale_mode = ${scale_mode};  // 0: no scales, 3: each scale of B is for 128 columns
 using Bias = ${bias_type};
 constexpr int saturation = ${saturation};  // the largest number of a C in fp8; 0: C has infinities
 // ---- end of parameters ----
@@ -18,7 +18,7 @@ namespace {
 // 64x64 elements by 128 threads of 8x4: 32 f64 sums a thread keep the f64 units busy while three blocks share an SM.
 constexpr int tile = 64;
 constexpr int depth = 16;
-constexpr int peak_every = 64;  // k between two looks at the partial sums, of which the last is the whole
+constexpr int peak_every = 64;  // k between two checks of the partial sums; the last check sees the whole sum
 constexpr int threads = 128;
 constexpr int rows_per_thread = 8;
 constexpr int row_stride = tile + 2;  // the two spread a column over the banks and keep 16-byte alignment
@@ -33,7 +33,7 @@ struct Product {
     f64 alpha, beta;
 };
 
-// Factors of an operand's elements: of a line, in runs of 128 k.
+// Scales of an operand's elements: one for each line and run of 128 k.
 struct Scale {
     const f32* data;  // scales of this batch
     i64 line, k;      // distances from one line, and from one run of 128 k, to the next
@@ -59,7 +59,7 @@ __shared__ __align__(16) f64 b_values[depth][row_stride];
 __shared__ __align__(16) f32 a_squares[depth][row_stride];
 __shared__ __align__(16) f32 b_squares[depth][row_stride];
 
-// Fills [depth][tile] from an operand whose contiguous direction is k, or the other one. Zero beyond the edges.
+// Fills [depth][tile] from an operand that is contiguous along k or along its lines. Zero beyond the edges.
 template <bool k_is_contiguous, class In>
 __device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][row_stride], const Operand<In>& from, i64 k0, i64 k_end) {
 #pragma unroll 2
@@ -76,7 +76,7 @@ __device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][ro
     }
 }
 
-// This thread's columns: 2x, 2x + 1, 32 + 2x, 33 + 2x, so that 16 lanes read 256 contiguous bytes.
+// This thread's columns: 2x, 2x + 1, 32 + 2x, 33 + 2x. So 16 lanes read 256 contiguous bytes.
 __device__ int column_of(int j) { return j / 2 * 32 + threadIdx.x % 16 * 2 + j % 2; }
 __device__ int row_of(int i) { return threadIdx.x / 16 * rows_per_thread + i; }
 
@@ -116,7 +116,7 @@ __device__ __forceinline__ void accumulate(Sums& sums) {
     }
 }
 
-// Two units in the last place of f32 do not matter in a bound, and an exact f64 root made compiling ten times slower.
+// Two units in the last place of f32 are harmless in a bound, and an exact f64 root made compiling ten times slower.
 __device__ __forceinline__ f32 root_of(f32 x) {
     f32 root;
     asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
@@ -129,11 +129,11 @@ struct Results {
     f64* bound;
 };
 
-// What becomes of scaled sums. None of the three need be there.
+// The epilogue's tensors; any of the three may be missing.
 struct Epilogue {
     const Bias* bias;
     const f32* scale;
-    u64* largest;  // magnitude of C before its factor, and allowed error: bits of f64, which are ordered as the numbers are
+    u64* largest;  // bits of the largest magnitude of C before its factor, and of its allowed error; f64 bits are ordered like the numbers
 
     __device__ f64 biased(f64 value, i64 col) const { return bias == nullptr ? value : value + to_f64(bias[col]); }
     __device__ f64 scaled(f64 value) const { return scale == nullptr ? value : value * static_cast<f64>(*scale); }
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(threads, 3)
     }
 }
 
-// amax_d raised to the largest magnitude, by one thread. `slack`: infinite where it is that of a part.
+// Raises amax_d to the largest magnitude, with one thread. `slack`: infinite where it is the amax of a part.
 extern "C" __global__ void AUTOTUNE_ENTRY(_amax)(const f32* amax_d, const u64* largest, f64* expected, f64* bound, float of_amax, float slack) {
     const f64 found = __longlong_as_double(static_cast<i64>(largest[0])), before = static_cast<f64>(*amax_d);
     const f64 value = found < before ? before : found;

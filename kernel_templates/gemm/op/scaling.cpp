@@ -28,12 +28,12 @@ Tensor scale_tensor(const char* name, std::vector<Dim> dims) {
     return tensor;
 }
 
-// Sixteen bytes of scales at once.
+// Rounded up to sixteen bytes of scales.
 std::int64_t padded(std::int64_t count) {
     return (count + 3) / 4 * 4;
 }
 
-// [batch, lines, runs of k], a line's neighbour beside it.
+// Dimensions [batch, lines, runs of k]; neighbouring lines are contiguous.
 std::vector<Dim> lines_first(std::int64_t batch, std::int64_t lines, std::int64_t runs) {
     return {{batch, runs * padded(lines)}, {lines, 1}, {runs, padded(lines)}};
 }
@@ -109,8 +109,8 @@ std::vector<Argument> scale_arguments(const Problem& problem) {
     return arguments;
 }
 
-// Two scales of 2^-1 to 2^1 move a sum by two bits each way: 4096 products of {-2..2} and two bits below fit the 24 of f32, and
-// so do 2^18 of them.
+// Two scales between 2^-1 and 2^1 move a sum by two bits in either direction. With them 4096 products of {-2..2}, and even 2^18,
+// fit into the 24 bits of f32.
 Fill exact_scales() {
     return Fill::powers(-1, 1);
 }

@@ -9,14 +9,14 @@
 namespace autotune::gemm {
 namespace {
 
-// Tensor cores of sm_89 and sm_90 keep about 13 fraction bits of a sum of fp8 products: in units of sqrt(k) 2^-13 of R, the root
-// mean square error of N(0,1) is 0.12 at k = 512, 0.17 at 4096 and 0.20 at 16384, where the largest of 2^20 is 2.4, 2.3 and 2.8.
-// Of sums that are promoted k counts up to 128: 0.09, and 0.9 at most (H200, 2026-11-23; the same for cuBLASLt). docs/fp8.md.
+// Tensor cores of sm_89 and sm_90 keep about 13 fraction bits of a sum of fp8 products. In units of sqrt(k) 2^-13 of R, the root
+// mean square error of N(0,1) is 0.12 at k = 512, 0.17 at 4096 and 0.20 at 16384; the largest of 2^20 errors is 2.4, 2.3 and 2.8.
+// In promoted sums k counts up to 128: 0.09, and 0.9 at most (H200, 2026-11-23; the same for cuBLASLt). docs/fp8.md.
 constexpr double kFastSumError = 0.2, kPromotedSumError = 0.1;
-// So many of them are allowed in one element.
+// The error of one element may be that many times as large.
 constexpr double kMostFp8Errors = 25;
 
-// The length of a sum that the accumulator's error grows with. A multiplication of fp8 adds 32 products at once.
+// The length of a sum, for the growth of the accumulator's error. An fp8 multiplication adds 32 products at once.
 double sum_length(const Problem& problem) {
     const View view(problem);
     if (!is_fp8(view.in)) return static_cast<double>(view.k);
@@ -24,31 +24,31 @@ double sum_length(const Problem& problem) {
     return static_cast<double>(std::max(least, view.fast ? view.k : std::min(view.k, kScaleBlock)));
 }
 
-// Tensor cores may truncate when they add in f32 (2^-23, not 2^-24); in f16 they round. Sums of f32 operands are rounded: by
-// CUDA cores, and by tf32x3, which leaves no long sum to the tensor cores.
+// In f32, tensor cores may truncate when they add (2^-23, not 2^-24); in f16 they round. Sums of f32 operands are rounded: CUDA
+// cores round, and tf32x3 leaves no long sum to the tensor cores.
 double accumulator_roundoff(const Problem& problem) {
     if (is_fp8(View(problem).in)) return std::ldexp(is_fast(problem) ? kFastSumError : kPromotedSumError, -13);
     if (problem.word("acc") == "f16") return std::ldexp(1.0, -11);
     return is_f32_accurate(problem) ? std::ldexp(1.0, -24) : std::ldexp(1.0, -23);
 }
 
-// Products of which truncation may take 2^-23 of the partial sum that they are added to.
+// How many products are added before truncation may take 2^-23 of the partial sum again.
 std::int64_t products_a_loss(const Problem& problem) {
     return problem.word("compute") == kTf32 ? 4 : 8;
 }
 
-// Tensor cores of sm_90 add 16 products of f16 to an f32 sum at once. They cut each product off behind a quarter of the sum's
-// last place, and the new sum behind the last place itself, always towards zero. The former cancels where signs are random. The
-// latter, half a last place on average, adds up as long as the sum keeps its sign. Products of one sign lose 2.5 last places each
-// 16, that is 1.8 2^-23 of the partial sum on average; 2 2^-23 of the largest partial sum is allowed (docs/precision.md). f16
-// sums are rounded, and so are sums that CUDA cores add; sums of fp8 are measured.
+// Tensor cores of sm_90 add 16 products of f16 to an f32 sum at once. They truncate each product at a quarter of the sum's last
+// place, and the new sum at the last place itself, always towards zero. The first error cancels if signs are random. The second,
+// half a last place on average, adds up while the sum keeps its sign. Products of one sign lose 2.5 last places for each 16,
+// which is 1.8 2^-23 of the partial sum on average; 2 2^-23 of the largest partial sum is allowed (docs/precision.md). f16 sums
+// are rounded, and so are sums on CUDA cores; the error of fp8 sums is measured.
 double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
     if (is_fp8(view.in) || view.acc == DType::f16 || is_f32_accurate(problem)) return 0;
     return std::ldexp(static_cast<double>(ceil_div(view.k, products_a_loss(problem))), -23);
 }
 
-// What the multiplier loses of a product of two operands. tf32 cuts each off behind 10 bits; tf32x3 keeps 21 bits of each, and
-// leaves out the product of what lies below the first 10.
+// The multiplier's relative error in a product of two operands. tf32 truncates each to 10 bits. tf32x3 keeps 21 bits of each, and
+// leaves out the product of the parts below the first 10 bits.
 double input_roundoff(const Problem& problem) {
     const std::string& compute = problem.word("compute");
     if (compute == kTf32) return std::ldexp(1.0, -10);
@@ -60,8 +60,8 @@ bool scales_exactly(double value) {
     return std::fabs(value) <= 2 && value * 8 == std::nearbyint(value * 8);
 }
 
-// Non-zero k per row of A that keep every partial sum of products of {-2..2} exact: 4 * 512 = 2^11 in f16, 4 * 2^18 = 2^20 in
-// f32, 4 * 4096 = 2^14 in the tensor cores' sums of fp8. Scales of fp8 move sums by two bits each way.
+// Non-zero k in a row of A with which every partial sum of products of {-2..2} is exact: 4 * 512 = 2^11 in f16, 4 * 2^18 = 2^20
+// in f32, 4 * 4096 = 2^14 in the tensor cores' sums of fp8. Scales of fp8 move sums by two bits in either direction.
 std::int64_t most_terms(const View& view) {
     if (view.fast) return 4096;
     return view.acc == DType::f16 ? 512 : std::int64_t{1} << 18;
@@ -81,7 +81,7 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
     return result;
 }
 
-// Zero where the exact sum survives scaling; otherwise what alpha and beta cost in f32, and one rounding of the output.
+// Zero if the exact sum survives scaling; otherwise what alpha and beta cost in f32, and one rounding of the output.
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
     if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
@@ -89,7 +89,7 @@ Tolerance exact_tolerance(const View& view, const Problem& problem) {
         .value = unit_roundoff(view.out) + scaling, .input = scaling, .floor = underflow_roundoff(view.out), .of_amax = scaling};
 }
 
-// Norms of a few elements say little: one expected value near 0 would fail a right kernel.
+// The norm of a few elements says little: if one expected value is near 0, a right kernel would fail.
 constexpr std::int64_t kFewElements = 256;
 
 double norm_ratio(const View& view, const Problem& problem) {
@@ -98,8 +98,8 @@ double norm_ratio(const View& view, const Problem& problem) {
            (accumulator_roundoff(problem) * std::sqrt(sum_length(problem)) + input_roundoff(problem) + unit_roundoff(view.out));
 }
 
-// Integers of 14 bits, which tf32 cannot hold, times {-2..2}: all 24 bits of an operand must count. 64 of them in a row or column
-// keep sums below 2^20.
+// Integers of 14 bits, which tf32 cannot hold, times {-2..2}, so that all 24 bits of an operand matter. With 64 of them in a row
+// or column, sums stay below 2^20.
 constexpr std::int64_t kWide = 8191, kWideTerms = 64;
 
 OpTest wide_test(const View& view, int wide) {
@@ -114,8 +114,8 @@ void add_scales(const Problem& problem, OpTest& test, const Fill& fill) {
     test.fills.insert(test.fills.end(), 2, fill);
 }
 
-// Positive integers, whose sums outgrow 2^14: exact where 128 products at a time are added in f32, and not where sums stay in the
-// tensor cores.
+// Positive integers whose sums exceed 2^14: exact if 128 products at a time are added in f32, inexact if sums stay in the tensor
+// cores.
 OpTest promotion_test(const Problem& problem) {
     const View view(problem);
     constexpr std::int64_t kLargest = 4, kMostTerms = std::int64_t{1} << 16;
@@ -140,7 +140,7 @@ Tolerance tolerance(const Problem& problem, const OpTest& test) {
     return test.name == kNumeric ? numeric_tolerance(view, problem) : exact_tolerance(view, problem);
 }
 
-// With beta 0, C must not be read: NaN in it would show.
+// With beta 0, C must not be read: it is NaN, so that a read would show.
 std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const std::int64_t terms = most_terms(view);
@@ -153,7 +153,7 @@ std::vector<OpTest> tests(const Problem& problem) {
     if (is_fp8(view.in)) {
         add_scales(problem, exact, exact_scales());
         add_scales(problem, numeric, usual_scales());
-        // Four standard deviations of sums, of products of {-2..2} and of N(0,1) with scales.
+        // Four standard deviations of the sums of products of {-2..2}, and of those of N(0,1) with scales.
         add_epilogue(problem, exact, 8 * std::sqrt(static_cast<double>(std::min(view.k, terms))));
         add_epilogue(problem, numeric, 6 * std::sqrt(static_cast<double>(view.k)));
         if (!view.fast) return {std::move(exact), promotion_test(problem), std::move(numeric)};

@@ -4,7 +4,7 @@
 
 #include "src/core/problem/dtype.h"
 
-// What the tensors of a product hold and what it is computed in.
+// The element types of a product's tensors, and the number format of its computation.
 namespace autotune::gemm {
 
 struct Types {
@@ -12,18 +12,18 @@ struct Types {
     std::string compute;  // number format of the multiplications; empty: default_compute()
     std::string acc = "f32";
     std::string scale = "none";  // granularity of fp8 scales: a word of kScalings
-    // What becomes of sums of fp8 on their way to C: words of kBiases, kScalesOfC and kAmaxes.
+    // What happens to sums of fp8 products before they are stored: words of kBiases, kScalesOfC and kAmaxes.
     std::string bias = "none", scale_d = "none", amax = "no";
 };
 
-// The type of A and B; f32, and neither of the TensorFloat-32 ways, for f32; fp8 for both of its types.
+// The type of A and B. For f32 it is f32, neither of the TensorFloat-32 formats; for both fp8 types it is fp8.
 std::string default_compute(const Types& types);
 
-// `types` with what was left empty filled in. Throws Error{usage} for a combination that no gemm has.
+// `types` with its empty fields filled in. Throws Error{usage} for a combination that no gemm has.
 Types checked_types(Types types);
 
-// f32 operands as the multiplier takes them: tf32 rounds each to 11 bits, tf32x3 multiplies two such parts of each and leaves out
-// the product of the small parts.
+// Ways to multiply f32 operands on tensor cores: tf32 rounds each operand to 11 bits; tf32x3 multiplies two such parts of each,
+// and leaves out the product of the small parts.
 inline constexpr const char* kTf32 = "tf32";
 inline constexpr const char* kFp8 = "fp8";
 inline constexpr const char* kTf32x3 = "tf32x3";

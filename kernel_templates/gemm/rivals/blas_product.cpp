@@ -16,7 +16,7 @@ namespace {
 namespace blas = gpu::blas;
 using gpu::BlasProduct;
 
-// cuBLAS's words for the types that are compared.
+// cuBLAS's names for the types that are compared.
 std::optional<int> data_type(DType type) {
     constexpr std::array<std::pair<DType, int>, 6> kTypes = {{{DType::f16, blas::kR16F},
                                                               {DType::bf16, blas::kR16BF},
@@ -37,7 +37,7 @@ double scalar(const Problem& problem, std::string_view name) {
     return name == "alpha" ? 1.0 : 0.0;
 }
 
-// The vendor's matrix for a tensor: what is stored row by row is, column by column, its transpose.
+// The vendor's matrix for a tensor: read column by column, a matrix that is stored row by row is its transpose.
 BlasProduct::Matrix matrix(const Problem& problem, int index) {
     const TypedMatrix stored = matrix_view(problem.tensors.at(static_cast<std::size_t>(index)));
     return {.tensor = index,
@@ -53,25 +53,25 @@ bool has_word(const Problem& problem, std::string_view name, std::string_view wo
     return problem.has_attribute(name) && problem.word(name) == word;
 }
 
-// cuBLASLt's words for what has a scale: one f32, a vector along the rows, vectors of 128 k, blocks of 128 x 128.
+// cuBLASLt's numbers for the granularity of scales: one f32, a vector along the rows, vectors of 128 k, blocks of 128 x 128.
 enum ScaleMode : std::int32_t { kOfTensor = 0, kOfRows = 3, kOfVectors = 4, kOfBlocks = 5 };
 
-// Whether block scales lie as cuBLASLt reads them: those of A by columns without gaps, those of B by rows of a multiple of four.
+// Whether block scales have cuBLASLt's layout: those of A by columns without gaps, those of B by rows of a multiple of four.
 bool lie_as_expected(const Problem& problem) {
     const ScaleStrides a = scale_strides(problem, kScaleA), b = scale_strides(problem, kScaleB);
     const std::int64_t runs = (problem.extent("k") + kScaleBlock - 1) / kScaleBlock;
     return a.line == 1 && a.k == problem.extent("m") && b.k == 1 && b.line == (runs + 3) / 4 * 4;
 }
 
-// What cuBLASLt does not do with sums of fp8; empty if it does all of it.
+// The part of the epilogue that cuBLASLt does not have; empty if it has all of it.
 std::string refuses_epilogue(const Problem& problem, const Epilogue& epilogue) {
     if (epilogue.writes_fp8 && problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
     if (epilogue.keeps_amax && !epilogue.writes_fp8) return "no entry for amax of a C that is not fp8";
     return epilogue.bias == DType::f32 ? "no entry for a bias in f32" : "";
 }
 
-// Whether scales and bias lie where cuBLASLt 13.1 takes them: it does not support scales at other addresses, and its kernels
-// fault on a bias at an odd multiple of 2 (H200, 2026-11-24).
+// Whether cuBLASLt 13.1 can read scales and bias at their addresses: it does not support scales at others, and its kernels fault
+// on a bias at an odd multiple of 2 (H200, 2026-11-24).
 bool has_aligned_vectors(const Problem& problem) {
     return std::all_of(problem.tensors.begin(), problem.tensors.end(), [](const Tensor& tensor) {
         const int least = tensor.name == kBias ? 4 : tensor.name.starts_with("scale_") && tensor.name != kScaleD ? 16 : 1;
@@ -79,7 +79,7 @@ bool has_aligned_vectors(const Problem& problem) {
     });
 }
 
-// What becomes of the sums.
+// Sets the epilogue.
 std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
     const Epilogue epilogue = epilogue_of(problem);
     if (std::string reason = refuses_epilogue(problem, epilogue); !reason.empty()) return reason;
@@ -97,7 +97,7 @@ std::string choose_epilogue(const Problem& problem, BlasProduct& product) {
     return "";
 }
 
-// Accumulation and scales of a product of fp8. The product's first matrix is our B.
+// Sets accumulation and scales of an fp8 product. The product's first matrix is our B.
 std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     product.attributes.push_back({blas::kFastAccumulation, is_fast(problem) ? 1 : 0, 1});
     if (!has_aligned_vectors(problem)) return "no entry for scales at addresses that are no multiples of 16, or a bias of 4";
@@ -117,8 +117,8 @@ std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     return "";
 }
 
-// Sets compute and scale type; a reason if there is none for these words. f32 by three products of tf32 parts, which cuBLAS does
-// not have, is compared with what gives as accurate an answer: f32.
+// Sets compute and scale type, or returns why there is none for these words. tf32x3, which cuBLAS does not have, is compared with
+// an answer of the same accuracy: f32.
 std::string choose_arithmetic(const Problem& problem, BlasProduct& product) {
     const DType in = problem.tensors[kA].dtype;
     const DType out = problem.tensors[kC].dtype;

@@ -15,7 +15,7 @@ gpu::BlasProduct product_of(const Problem& problem) {
     return *product;
 }
 
-// What cuBLAS and cuBLASLt share: one library, opened at first use.
+// Common to cuBLAS and cuBLASLt: one library, opened at first use.
 class BlasRival : public Rival {
   public:
     std::string refuses(const Problem& problem) const override {
@@ -36,7 +36,7 @@ class BlasRival : public Rival {
     std::shared_ptr<gpu::Blas> blas_;
 };
 
-// cublasGemmEx with its default heuristic: what a program calls that thinks no further.
+// cublasGemmEx with its default heuristic: the usual call of a program.
 class Cublas final : public BlasRival {
   public:
     std::string_view name() const override { return "cublas"; }

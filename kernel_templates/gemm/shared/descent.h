@@ -8,18 +8,18 @@
 
 namespace autotune::gemm {
 
-// By how much the start of a descent may be slower than the end of another.
+// The start of a descent may be slower than the end of another by this factor.
 constexpr double kGiveUpRatio = 1.5;
 
-// Finds a default in two stages, as a list of every tile, cluster and division of K would be too long to predict: offers of a
-// family's own, then small changes of the best of them for as long as one shortens the predicted time.
+// Finds a default config in two stages, because predicting every tile, cluster and division of K would take too long. First a
+// family offers some configs; then the best of them is changed in small steps for as long as a step shortens the predicted time.
 template <class ResolvedConfig>
 class Descent {
   public:
     using Offer = std::function<void(const ResolvedConfig&)>;
     struct Family {
         std::function<double(const ResolvedConfig&)> predict;                     // microseconds
-        std::function<Config(const ResolvedConfig&)> config_of;                   // asked of a shape that could be chosen
+        std::function<Config(const ResolvedConfig&)> config_of;                   // called for a config that could be chosen
         std::function<void(const ResolvedConfig&, const Offer&)> for_neighbours;  // legal or not
     };
 
@@ -45,8 +45,8 @@ class Descent {
     std::optional<ResolvedConfig> best_;
 };
 
-// Where the best of several walks ends; `offer_start(i, descent)` makes the offers from whose best the i-th goes. REQUIRES: the
-// space is not empty.
+// The best result of several walks. Walk i starts from the best offer of `offer_start(i, descent)`. REQUIRES: the space is not
+// empty.
 template <class ResolvedConfig, class OfferStart>
 Config best_of_descents(const SearchSpace& space, const typename Descent<ResolvedConfig>::Family& family, int starts,
                         const OfferStart& offer_start) {

@@ -4,8 +4,8 @@
 
 namespace autotune::gemm {
 
-// Has kernels make the tensor maps that the plan's last step is given: a step with the template's entry _map for each, before it,
-// which leaves the map in the workspace. The last step is then given their addresses. REQUIRES: maps of tensors A, B and C,
+// Has kernels make the tensor maps for the plan's last step. For each map a step with the template's entry _map is added before
+// it, which writes the map to the workspace. The last step then gets the maps' addresses. REQUIRES: maps of tensors A, B and C,
 // three-dimensional.
 void make_maps_on_device(LaunchPlan& plan);
 

@@ -7,8 +7,8 @@
 #include "kernel_templates/gemm/shared/family_parts.h"
 #include "src/core/family/launch_plan.h"
 
-// How families that feed wgmma with f32 operands by TMA find them: as they are stored, or copied to the workspace by the
-// template's entry _arrange (arrange.cuh).
+// The f32 operands of families that feed wgmma by TMA: as they are stored, or copied to the workspace by the template's entry
+// _arrange (arrange.cuh).
 namespace autotune::gemm {
 
 struct F32Operand {
@@ -25,7 +25,7 @@ struct F32Operand {
     std::int64_t batch_stride() const { return is_copied || stored.batch == 1 ? rows() * ld() : stored.batch_stride; }
     std::int64_t bytes() const { return is_copied ? rows() * ld() * stored.batch * 4 : 0; }
 
-    // With boxes of box[0] neighbouring elements by box[1] rows.
+    // Its tensor map, with boxes of box[0] neighbouring elements by box[1] rows.
     TensorMapArg map(std::array<std::int64_t, 2> box) const;
     LaunchStep copy_step() const;
 };

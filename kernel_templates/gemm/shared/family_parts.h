@@ -16,8 +16,8 @@
 #include "src/core/problem/problem.h"
 #include "src/core/space/search_space.h"
 
-// What the tensor-core families of gemm share on the host: a problem's numbers, the layout of a workspace, and the copy of
-// matrices whose rows are not aligned (the device's side of it is pack.cuh).
+// Host code that the tensor-core families of gemm share: a problem's numbers, the layout of a workspace, and the copy of matrices
+// whose rows are not aligned (its device code is pack.cuh).
 namespace autotune::gemm {
 
 inline constexpr std::int64_t kChunkBytes = 16;  // the widest access
@@ -28,8 +28,8 @@ inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::ma
 using autotune::ceil_div;
 using autotune::round_up;
 
-// The numbers of a problem that rules, cost models and plans read. Unlike View it refers to nothing, so that a constraint may
-// keep it.
+// The numbers of a problem that rules, cost models and plans read. Unlike View it holds no reference, so a constraint may keep
+// it.
 struct Gemm {
     std::int64_t m, n, k, batch;
     bool trans_a, trans_b, acc_f16, reads_c;
@@ -48,17 +48,17 @@ struct Gemm {
 // Why a kernel that multiplies 16-bit types on tensor cores and counts in 32 bits cannot do the problem; nullopt if it can.
 std::optional<std::string> refuses_half_product(const Problem& problem);
 
-// The same of a kernel that multiplies fp8 whose rows lie along K.
+// The same for a kernel that multiplies fp8 operands whose rows are along K.
 std::optional<std::string> refuses_fp8_product(const Problem& problem);
 
-// The facts that every family of fp8 binds: a_type, b_type, out_type, promotes, scale_mode, align_a, align_b, align_c (bytes),
+// The facts that every fp8 family binds: a_type, b_type, out_type, promotes, scale_mode, align_a, align_b, align_c (bytes),
 // reads_c, and those of epilogue.h.
 std::vector<Binding> fp8_facts(const Problem& problem);
 
 I32Arg i32(std::int64_t value);
 Dim3 one_dimension(std::int64_t count);
 
-// Bytes of a workspace, handed out in order at multiples of 256.
+// Divides the bytes of a workspace, in order, at multiples of 256.
 class WorkspaceLayout {
   public:
     // Offset of the next `bytes`.
@@ -69,14 +69,14 @@ class WorkspaceLayout {
     std::size_t bytes_ = 0;
 };
 
-// The order in which blocks take the tiles of C (block_order.cuh), as parameters tell it: panels `swizzle_stride` elements wide,
+// The order in which blocks take the tiles of C (block_order.cuh), as parameters give it: panels `swizzle_stride` elements wide,
 // 0 for all of C, along M (raster 0) or along N.
 struct BlockOrder {
     std::int64_t block_m, block_n, raster, swizzle_stride;
 
     // Tiles across a panel.
     std::int64_t group(const Gemm& g) const;
-    // Whether there are no panels, or each has at least two tiles and less than C.
+    // Whether there are no panels, or each panel has at least two tiles and is smaller than C.
     bool is_proper(const Gemm& g) const;
 };
 
@@ -85,23 +85,24 @@ std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads,
 // Blocks that an SM holds at once, each of `smem_bytes` of shared memory and `threads` threads of `registers` registers; at
 // least 1.
 std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
-// SMs whose blocks run at once where clusters of `size` do, each block with an SM to itself: one more cluster waits for another's
-// end. An H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials say that fewer than 40
-// of three run at once (512x576x7168 took 21.6 us where 11.5 were predicted for one wave; 30 and 32 ran in one) and fewer than 20
-// of six (112x7032x24864 took 145 us where 103 were predicted; 304x1576x9992 in 18 of them 42 where 30 were; 17 ran in one): 30
-// and 17 are assumed.
+// SMs whose blocks run at once in clusters of `size`, with one block on each SM; one more cluster would wait for another's end.
+// An H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials show that fewer than 40
+// clusters of three run at once (512x576x7168 took 21.6 us where 11.5 were predicted for one wave; 30 and 32 clusters ran in one
+// wave), and fewer than 20 of six (112x7032x24864 took 145 us where 103 were predicted, 304x1576x9992 in 18 clusters 42 us where
+// 30 were predicted; 17 ran in one wave). So 30 and 17 are assumed.
 std::int64_t usable_sms(const Device& device, std::int64_t cluster_size);
 
-// How a family finds its default: the legal one of least predicted time among those offered, the space's first if none is legal.
+// Finds a family's default: the legal config with the least predicted time among those offered, or the space's first if none is
+// legal.
 class DefaultChoice {
   public:
     // REQUIRES: `space` outlives this.
     explicit DefaultChoice(const SearchSpace& space) : space_(space) {}
-    // Whether an offer of this time could be chosen: makes configs needless that are not.
+    // Whether an offer with this time could be chosen. If not, its config need not be made.
     bool wants(double predicted_us) const { return predicted_us < best_us_; }
-    // Whether it is chosen as yet: it is wanted and legal.
+    // Whether it is chosen for now: it is wanted and legal.
     bool offer(const Config& config, double predicted_us);
-    // A config without parameters where the space is empty.
+    // The chosen config; one without parameters if the space is empty.
     Config choose() const;
     double predicted_us() const { return best_us_; }  // infinity: nothing legal was offered
 
@@ -111,23 +112,24 @@ class DefaultChoice {
     double best_us_ = std::numeric_limits<double>::infinity();
 };
 
-// What the last of several tiles along C's shorter side lacks of its rows, for each of the others: blocks that have little to
-// load run ahead of those that share the longer operand with them. 0 where there is one tile.
+// The share of its rows that the last of several tiles along C's shorter side lacks, divided by the number of other tiles. Its
+// blocks load less, and run ahead of those that share the longer operand with them. 0 with one tile.
 double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n);
-// Bytes of sectors of 32 bytes that tiles of so many columns of C share with their neighbours, a byte of C: each tile writes a
-// part of them, which costs more than a whole (4000x12520x96, rows of 782.5 sectors: 66 us in tiles of 160 columns, 48 in 192).
+// Bytes of 32-byte sectors that tiles with this many columns of C share with their neighbours, for each byte of C. Each tile
+// writes a part of such a sector, which costs more than a whole one (4000x12520x96, rows of 782.5 sectors: 66 us in tiles of 160
+// columns, 48 us in 192).
 double shared_sectors(const Gemm& g, std::int64_t columns);
-// How often L2 is asked for one line of 128 bytes in a K step, by as many loads along both sides of C: those along one side load
-// the same tile of the other operand, and of one stored in rows shorter than a line each row is an access of its own (8x21288x88
+// How often one line of 128 bytes is requested from L2 in a K step, with as many loads along each side of C. Loads along one side
+// read the same tile of the other operand, and if its rows are shorter than a line, each row is a request of its own (8x21288x88
 // `tt` takes 9.2 us in 333 blocks, 5.5 us where clusters of four share each load).
 double concurrent_requests_per_line(const Gemm& g, bool swap_ab, double loads_along_m, double loads_along_n);
-// By blocks of one tile each, of which `running` run at once.
+// The same for blocks of one tile each, of which `running` run at once.
 double asks_by_tiles(const Gemm& g, std::int64_t block_m, std::int64_t block_n, double running);
 
 // The copy of a matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const TypedMatrix& matrix);
 std::int64_t packed_bytes(const TypedMatrix& matrix);
-// The step that makes it at `offset_bytes` of the workspace, by the template's entry _pack.
+// The step that makes the copy at `offset_bytes` of the workspace, by the template's entry _pack.
 LaunchStep pack_step(const TypedMatrix& matrix, int index, std::size_t offset_bytes);
 
 }  // namespace autotune::gemm

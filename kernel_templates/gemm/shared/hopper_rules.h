@@ -12,20 +12,20 @@
 #include "src/core/space/config.h"
 #include "src/core/space/search_space.h"
 
-// What the host sides of the families that feed wgmma by TMA share: TMA's view of an operand, and rules of their clusters. A
-// ResolvedConfig is a family's own.
+// Host code that the families which feed wgmma by TMA share: TMA's view of an operand, and rules for clusters. Each family has
+// its own ResolvedConfig.
 namespace autotune::gemm {
 
-// Why A, B and C as they are stored cannot have tensor maps; nullopt if they can. Operands that are copied into rows of whole
-// chunks first may lie anyhow.
+// Why A, B and C as stored cannot have tensor maps; nullopt if they can. Operands that are first copied into rows of whole chunks
+// may have any layout.
 std::optional<std::string> refuses_maps(const Problem& problem);
 
-// TMA's map of a stored matrix with boxes of box[0] neighbouring elements (a swizzle span) by box[1] rows.
+// The tensor map of a stored matrix with boxes of box[0] neighbouring elements (a swizzle span) by box[1] rows.
 TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int64_t, 2> box);
-// The same of its packed copy at an offset of the workspace.
+// The same for its packed copy at an offset of the workspace.
 TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes, std::array<std::int64_t, 2> box);
 
-// Makes constraints of predicates on a config that is resolved for the problem.
+// Makes constraints from predicates on the resolved config.
 template <class ResolvedConfig>
 auto rules_on(const Gemm& g) {
     return [g](auto holds) -> std::function<bool(const Config&)> {
@@ -47,7 +47,7 @@ Constraint swizzle_share_rule(const Gemm& g) {
     return {"a block's share of a tile is not whole swizzle patterns",
             {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
             rules_on<ResolvedConfig>(g)([g](const ResolvedConfig& s) {
-                // Shared along K are the rows of a tile that is stored along M or N.
+                // If the tile is stored along M or N, blocks share its rows, which are along K.
                 const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
                 const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
                 return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&

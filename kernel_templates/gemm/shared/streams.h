@@ -7,8 +7,8 @@
 
 #include "kernel_templates/gemm/shared/family_parts.h"
 
-// Products of few rows or few columns, as families see them that share out the lines of the other operand: X, and Y with few
-// lines.
+// Products of few rows or few columns, for families that divide the lines of the larger operand. X: that operand; Y: the one with
+// few lines.
 namespace autotune::gemm {
 
 // A line is a row of A or a column of B.
@@ -24,9 +24,9 @@ struct Streams {
     explicit Streams(const Gemm& g) : Streams(g, g.m <= g.n) {}
 };
 
-// Why a problem is not one of few lines that is summed in f32.
+// Why a problem is not a product of few lines with sums in f32.
 std::optional<std::string> refuses_streams(const Problem& problem);
-// in_type, out_type, trans_a, trans_b, align_a, align_b (bytes).
+// Facts: in_type, out_type, trans_a, trans_b, align_a, align_b (bytes).
 std::vector<Binding> stream_facts(const Problem& problem);
 
 }  // namespace autotune::gemm

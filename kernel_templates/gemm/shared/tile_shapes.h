@@ -9,7 +9,7 @@
 #include "kernel_templates/parameter_table.h"
 #include "src/core/space/search_space.h"
 
-// What follows from a family's resolved config where its members have these names.
+// Functions of a family's resolved config, if its members have these names.
 namespace autotune::gemm {
 
 template <class ResolvedConfig>
@@ -17,13 +17,13 @@ BlockOrder order_of(const ResolvedConfig& s) {
     return {s.block_m, s.block_n, s.raster, s.swizzle_stride};
 }
 
-// Blocks of one part of K.
+// Number of blocks for one part of K.
 template <class ResolvedConfig>
 std::int64_t tiles(const Gemm& g, const ResolvedConfig& s) {
     return ceil_div(g.m, s.block_m) * ceil_div(g.n, s.block_n) * g.batch;
 }
 
-// How much of K a part is.
+// The k of each part.
 template <class ResolvedConfig>
 std::int64_t k_per_split(const Gemm& g, const ResolvedConfig& s) {
     return round_up(ceil_div(g.k, s.split_k), s.block_k);
@@ -44,7 +44,7 @@ Constraint warp_aspect_rule() {
                 [](const ResolvedConfig& s) { return s.warp_m() <= 4 * s.warp_n() && s.warp_n() <= 4 * s.warp_m(); })};
 }
 
-// The plan of a kernel with a block for each tile, given the standard arguments and the order of tiles.
+// The plan of a kernel with a block for each tile, from the standard arguments and the order of tiles.
 template <class ResolvedConfig>
 LaunchPlan tile_plan(const Problem& problem, const ResolvedConfig& s, std::int64_t dynamic_smem_bytes) {
     const Gemm g(problem);

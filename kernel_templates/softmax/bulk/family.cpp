@@ -12,7 +12,7 @@ namespace {
 using softmax::View;
 
 constexpr std::int64_t kAccessBytes = 16;
-constexpr std::int64_t kOtherSmemBytes = 3072;  // barriers, parts of rows, and what the hardware takes of every block
+constexpr std::int64_t kOtherSmemBytes = 3072;  // barriers, parts of rows, and what the hardware reserves for every block
 constexpr std::int64_t kOtherRegisters = 40, kOtherRegistersDrained = 32;
 constexpr std::int64_t kMostRegisters = 255;
 constexpr int kLeastCc = 90;
@@ -41,7 +41,7 @@ std::int64_t row_accesses(const View& view) {
     return softmax::ceil_div(view.cols * view.element_bytes, kAccessBytes);
 }
 
-// Shared memory of a row's share in one block.
+// Shared memory for one block's part of a row.
 std::int64_t slot_bytes(const Config& c, std::int64_t accesses) {
     return softmax::ceil_div(accesses, c["cluster_blocks"]) * kAccessBytes;
 }
@@ -135,8 +135,8 @@ Config usual_config(const View& view) {
     return config_of({threads, per_row, cluster, 0, 0, 1, 0, 0, 0, 1, 0, 0});
 }
 
-// Eight accesses a thread; more than 64 KiB of a row are shared by a cluster. Blocks that stay end apart, so there are several
-// fillings of them; a cluster would fill its rings anew for longer than that is worth.
+// Eight accesses a thread; a cluster shares rows of more than 64 KiB. Blocks of a persistent grid end at different times, so the
+// grid is filled several times; a cluster would lose more time by refilling its rings than that gains.
 Config drained_config(const View& view, const Device& device) {
     constexpr std::int64_t kHeld = 8, kRowOfBlock = 64 * 1024 / kAccessBytes, kMostWaves = 8;
     const std::int64_t accesses = row_accesses(view);
@@ -191,9 +191,9 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.block_bytes = static_cast<double>(smem_bytes(c, row_accesses(view)));
     traffic.weights = 2 - held_share;
     traffic.instructions = 18 - 5 * held_share;
-    // A tile arrives whole before its first element is used.
+    // A tile arrives as a whole before its first element is used.
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
-    // A drained ring asks ahead. Blocks that stay have rows in equal numbers, and end apart.
+    // A drained ring loads ahead. Blocks of a persistent grid have equal numbers of rows, and end at different times.
     const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);
     if (c["waves"] > 0 && c["copy_to_registers"] == 0)
         traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));

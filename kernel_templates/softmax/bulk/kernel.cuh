@@ -1,9 +1,8 @@
-// Softmax of rows that bulk copies bring to shared memory, `stages` tiles of rows ahead: no registers wait for memory, so few
-// threads keep it busy. The weights of the first `register_chunks` accesses of each thread stay in registers; the rest of a long row is
-// weighed again to be written.
-//
-// Drained, `register_chunks` accesses are a thread's whole share of a row. It takes them into registers as soon as they are there, and their
-// stage is filled again while the row is worked on and written: copies never pause for a row's reductions and stores.
+// Softmax of rows that bulk copies load into shared memory, `stages` tiles of rows ahead. No registers wait for memory, so few threads keep
+// it busy. The weights of the first `register_chunks` accesses of each thread stay in registers; for the rest of a long row weights are
+// computed again to be written.
+// Drained, `register_chunks` accesses are a thread's whole share of a row. It loads them into registers as soon as they have arrived, and
+// their stage is filled again while the row is computed and written. So copies never pause for a row's reductions and stores.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
@@ -40,14 +39,15 @@ constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that sha
 constexpr int most_stages = 8;
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
-// How many tiles back the stage lies that a step of the loop fills again: one that a bulk copy still reads is left for one step.
+// How many tiles ago the stage was used that a step of the loop fills again. A stage that a bulk copy still reads is left for one more
+// step.
 constexpr int lag_of_store = bulk_store ? 1 : 0;
 static_assert(align_x == 16 && align_y == 16, "bulk copies move aligned units of 16 bytes");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(!copy_to_registers || (register_chunks > 0 && !bulk_store), "a drained row is answered from registers");
 static_assert(cluster_blocks == 1 || rows_per_tile == 1, "blocks share a row with all their threads");
 
-// What a block does of the problem: `accesses` of every row, from `first_access` on.
+// A block's part of the problem: `accesses` of every row, from `first_access` on.
 struct Share {
     const Element* x;
     Element* y;
@@ -77,7 +77,7 @@ __device__ __forceinline__ u32 slot_of(const Share& share, int stage, int row) {
     return ptx::shared_address(stages_memory) + (stage * rows_per_tile + row) * share.slot_bytes;
 }
 
-// Nothing beyond the last tile.
+// Requests nothing beyond the last tile.
 __device__ __forceinline__ void request(const Share& share, int stage, i64 tile) {
     if (tile >= share.tiles()) return;
     const int rows = share.rows_of(tile);
@@ -96,7 +96,7 @@ __device__ __forceinline__ Pack<Element, vec> load_shared(u32 from) {
     return pack;
 }
 
-// The accesses of a row in shared memory that this thread takes, from its `first` on: body(access, pack).
+// Calls body(access, pack) for this thread's accesses of a row in shared memory, from its `first` on.
 template <class Body>
 __device__ __forceinline__ void for_mine(const Share& share, u32 slot, int first, const Body& body) {
 #pragma unroll 4
@@ -109,12 +109,12 @@ __device__ __forceinline__ void weigh(const Pack<Element, vec>& pack, f32 origin
     for (int j = 0; j < vec; ++j) weights[j] = softmax::weight(softmax::value_of<negative>(pack.at[j]), origin, slope);
 }
 
-// What a thread knows of its share of a row: weights are relative to its own peak or, drained, to that of the row's lanes in its warp.
+// A thread's part of a row. Weights are relative to its own peak or, drained, to that of the row's lanes in its warp.
 struct Weights {
     f32 of[register_chunks > 0 ? register_chunks : 1][vec];
     Part mine;
 
-    // Nothing where there is no row. `refill` is called once the whole block has its elements.
+    // Does nothing if there is no row. `refill` is called once the whole block has its elements.
     template <class Refill>
     __device__ __forceinline__ void drain(int accesses, u32 slot, f32 slope, const Refill& refill) {
         Pack<Element, vec> packs[register_chunks];
@@ -184,7 +184,7 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
                                        f32 slope) {
     const f32 origin = softmax::origin_of(row.peak);
     const f32 inverse = softmax::inverse_of(row.sum);
-    // 0 where there is no peak: those weights are zeros, or NaN.
+    // 0 without a peak: those weights are zeros, or NaN.
     const f32 factor = softmax::weight(weights.mine.peak, origin, slope) * inverse;
 #pragma unroll
     for (int h = 0; h < register_chunks; ++h) {
@@ -212,7 +212,7 @@ __device__ __forceinline__ void init_barriers(int stages) {
         bulk::fence_barrier_init();
     }
     __syncthreads();
-    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no memory to write to
+    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no shared memory to write to
 }
 
 __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude) {
@@ -272,7 +272,7 @@ __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude)
 
 }  // namespace
 
-// As softmax/rows; a row is a whole number of accesses. `slot_bytes` of shared memory hold a block's share of a row.
+// Arguments as in softmax/rows; a row is a whole number of accesses. `slot_bytes`: shared memory of a block's part of a row.
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(const Element* x, Element* y, f32* lse, i64 rows, i64 cols, i64 ldx, i64 ldy, f32 magnitude, int stages,
                      int slot_bytes) {

@@ -1,4 +1,4 @@
-// One part of a row from the parts of all threads that share it: lanes by shuffles, warps and blocks through shared memory.
+// Combines the parts of all threads that share a row: lanes by shuffles, warps and blocks through shared memory.
 #pragma once
 
 #include "common/cluster.cuh"
@@ -10,14 +10,14 @@ __device__ __forceinline__ Part joined_by_lanes(Part mine, int lanes, f32 slope)
 #pragma unroll
     for (int step = lanes / 2; step > 0; step /= 2) {
         const Part other = {__shfl_xor_sync(0xFFFFFFFFU, mine.peak, step), __shfl_xor_sync(0xFFFFFFFFU, mine.sum, step)};
-        // The same operands in the same places on both sides, or their sums could differ in the last bit.
+        // Both sides use the same operands in the same places, because otherwise their sums could differ in the last bit.
         const bool is_first = (threadIdx.x & step) == 0;
         mine = join(is_first ? mine : other, is_first ? other : mine, slope);
     }
     return mine;
 }
 
-// Of `lanes` neighbours of a warp. All of them get the same bits: both sides of an exchange add the same two numbers.
+// Combines `lanes` neighbours of a warp. All of them get the same bits, because both sides of an exchange add the same two numbers.
 template <int lanes>
 __device__ __forceinline__ f32 peak_of_lanes(f32 peak) {
 #pragma unroll
@@ -31,8 +31,8 @@ __device__ __forceinline__ f32 sum_of_lanes(f32 sum) {
     return sum;
 }
 
-// A block's threads are `groups` of `threads_per_row`, each of which shares `rows` rows at a time with the same threads of the
-// other blocks of its cluster. Lives in shared memory.
+// A block's threads are `groups` of `threads_per_row`. Each group shares `rows` rows at a time with the same threads of the other blocks of
+// its cluster. The object is in shared memory.
 template <int rows, int groups, int threads_per_row, int cluster_blocks, bool agreed>
 struct Exchange {
     static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // warps of one block that share a row
@@ -41,8 +41,8 @@ struct Exchange {
     // Two sets, used in turn: a thread may write the next rows' parts while another reads these. Ordered by block and warp.
     float2 parts[2][rows][groups][cluster_blocks][warps];
 
-    // Replaces each thread's part by the whole row's; `agreed`: those that the lanes of a warp have together, the same in each of them.
-    // Every thread of the block, and of the cluster, calls it. `turn` alternates.
+    // Replaces each thread's part by the whole row's. `agreed`: the lanes of a warp have already combined theirs. Called by every thread of
+    // the block and of the cluster. `turn` alternates.
     __device__ __forceinline__ void join(Part (&mine)[rows], f32 slope, int turn) {
 #pragma unroll
         for (int r = 0; r < rows && !agreed; ++r)

@@ -1,12 +1,13 @@
-// The arithmetic that the families of softmax share. A row's values are read with the sign of the scale applied, so that the
-// largest is the peak whatever the sign; weights are powers of two, 2^((value - peak) * slope) with slope = |scale| log2(e).
+// The arithmetic that the softmax families share. A row's values are read with the sign of the scale applied, so the largest value is the
+// peak in any case. Weights are powers of two: 2^((value - peak) * slope) with slope = |scale| log2(e).
 #pragma once
 
 #include "common/types.cuh"
 
 namespace softmax {
 
-// Of the hardware, to 2 ulp: exp2 below the least normal number is 0, log2 is of a normal number, the inverse of one from 1 on.
+// Functions of the hardware, accurate to 2 ulp. exp2 is 0 below the least normal number, log2 needs a normal number, and the inverse a
+// number of at least 1.
 __device__ __forceinline__ f32 exp2_of(f32 x) {
     f32 power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
@@ -27,14 +28,14 @@ __device__ __forceinline__ f32 minus_infinity() {
     return __int_as_float(static_cast<int>(0xFF800000U));
 }
 
-// A part of a row: its largest value, and the sum of its weights relative to that. A part that is empty or all -inf has no peak
-// and the sum 0; a NaN, or a +inf, makes the sum NaN.
+// A part of a row: its largest value, and the sum of its weights relative to that. A part that is empty or all -inf has no peak, and its
+// sum is 0. A NaN or +inf makes the sum NaN.
 struct Part {
     f32 peak = minus_infinity();
     f32 sum = 0;
 };
 
-// What values are measured from: the peak, or 0 where there is none, because -inf - -inf is no number.
+// The number that is subtracted from values: the peak or, without one, 0, because -inf - -inf is NaN.
 __device__ __forceinline__ f32 origin_of(f32 peak) {
     return peak == minus_infinity() ? 0.0F : peak;
 }
@@ -43,7 +44,7 @@ __device__ __forceinline__ f32 weight(f32 value, f32 origin, f32 slope) {
     return exp2_of((value - origin) * slope);
 }
 
-// Adding parts in any order gives the same bits only in the same order: callers fix it.
+// The result's bits depend on the order of joins, so callers fix the order.
 __device__ __forceinline__ Part join(const Part& left, const Part& right, f32 slope) {
     Part whole;
     whole.peak = fmaxf(left.peak, right.peak);
@@ -63,13 +64,13 @@ __device__ __forceinline__ f32 log_sum_exp(const Part& row, f32 magnitude) {
     return row.sum == 0.0F ? minus_infinity() : __fmaf_rn(row.peak, magnitude, log2_of(row.sum) * ln2);
 }
 
-// The element that weighs nothing: what stands behind the end of a row.
+// The element with weight 0, for places beyond the end of a row.
 template <class Element, bool negative>
 __device__ __forceinline__ Element nothing() {
     return from_f32<Element>(negative ? -minus_infinity() : minus_infinity());
 }
 
-// An element as the arithmetic sees it.
+// An element as a value of the arithmetic.
 template <bool negative, class Element>
 __device__ __forceinline__ f32 value_of(Element element) {
     const f32 value = to_f32(element);

@@ -69,7 +69,7 @@ std::vector<OpOption> SoftmaxOp::attributes() const {
 }
 
 std::vector<TensorForm> SoftmaxOp::tensors() const {
-    const std::vector<std::string> dims = {"d0", "d1", "d2", "rows", "cols"};  // all but the last count rows
+    const std::vector<std::string> dims = {"d0", "d1", "d2", "rows", "cols"};  // all dimensions but the last count rows
     return {{"x", Access::in, dims},
             {"y", Access::out, dims, false, "may be x"},
             {"lse", Access::out, {"d0", "d1", "d2", "rows"}, true, "f32: log of the sum of e^(scale x) over the row"}};
@@ -147,7 +147,7 @@ std::vector<Expected> SoftmaxOp::reference_on_host(const Problem& problem, const
     return all;
 }
 
-// The first rows, the last and some between.
+// The first rows, the last rows, and some between.
 std::vector<Subproblem> SoftmaxOp::subproblems(const Problem& problem, std::uint64_t seed) const {
     constexpr std::int64_t kElements = 1 << 20;
     constexpr int kRandomRanges = 8;

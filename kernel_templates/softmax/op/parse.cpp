@@ -1,4 +1,4 @@
-// From words, from a program's description and from a Spec to a problem.
+// Makes a problem from a request, from a program's description and from a Spec.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLargestScale = 1e30;
 
-// One row of x may be that of all; the rows of y lie apart.
+// All rows of x may be one row in memory; the rows of y must be apart.
 std::int64_t checked_ld(const char* name, Access access, std::optional<std::int64_t> given, const Spec& spec) {
     const std::int64_t ld = given.value_or(spec.cols);
     if (spec.rows == 0 || spec.cols == 0) return spec.cols;
@@ -26,7 +26,7 @@ std::int64_t checked_ld(const char* name, Access access, std::optional<std::int6
     return ld;
 }
 
-// The largest alignment that the base address, every row's begin and every row's end share: accesses of that width cover a row.
+// The largest alignment that the base address and every row's begin and end share, so that accesses of that width cover a row.
 int row_alignment(int base_alignment, std::int64_t ld, const Spec& spec) {
     const auto element_bytes = static_cast<std::int64_t>(size_bytes(spec.type));
     const int ends = std::min(base_alignment, alignment_class(spec.cols * element_bytes));

@@ -15,7 +15,7 @@ constexpr double kEarly_us = 0.2;                 // cost of a programmatic laun
 constexpr double kLatency_us = 0.8;               // time of a load that misses every cache, under load
 constexpr double kReachableShare = 0.92;          // share of the memory's peak that is reached, reads and writes mixed
 constexpr double kL2Share = 0.5;                  // share of L2 that keeps what is soon read again
-constexpr double kL2Gain = 2;                     // bandwidth of L2 over the memory's
+constexpr double kL2Gain = 2;                     // bandwidth of L2 relative to the memory's
 constexpr double kExpPerClock = 16;               // exponentials for each SM
 constexpr double kLanesPerClock = 128;            // lanes for each SM
 constexpr double kBlockStart_us = 0.004;          // time for which an SM is busy with it
@@ -56,8 +56,8 @@ std::vector<Argument> arguments(const Problem& problem) {
 
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
     const std::int64_t blocks = config["cluster_blocks"];
-    // 132 SMs have room for 66 clusters of two blocks, 30 of four and 15 of eight, each on SMs of its own
-    // (cudaOccupancyMaxActiveClusters on an H200). One more waits for another's end.
+    // 132 SMs have room for 66 clusters of two blocks, 30 of four and 15 of eight, with a block on each SM
+    // (cudaOccupancyMaxActiveClusters on an H200). One more cluster waits for another's end.
     const std::int64_t unusable = blocks > 2 ? kSmsWithoutClusters : 0;
     const std::int64_t filling = std::max<std::int64_t>(1, (device.identity.sm_count - unusable) * resident_blocks / blocks);
     const std::int64_t most = kMostGridX / blocks;
@@ -88,7 +88,7 @@ std::vector<Constraint> shared_constraints(const Device& device) {
     };
 }
 
-// Bytes in flight over the latency is what a memory system can be asked for at most (Little's law).
+// The rate of a memory system is at most the bytes in flight over its latency (Little's law).
 double predict_us(const View& view, const Traffic& traffic, const Device& device) {
     const auto sm_count = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(std::max<std::int64_t>(traffic.blocks, 1));

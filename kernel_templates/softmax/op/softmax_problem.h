@@ -26,7 +26,7 @@ struct View {
     explicit View(const Problem& problem);
 
     std::int64_t rows, cols;
-    std::int64_t ldx, ldy;  // elements from one row to the next
+    std::int64_t ldx, ldy;  // distance from one row to the next, in elements
     DType type;
     std::int64_t element_bytes;
     int align_x, align_y;  // bytes; divide a row's length too
@@ -34,11 +34,11 @@ struct View {
     float scale;
 
     double row_bytes() const { return static_cast<double>(cols * element_bytes); }
-    // Least bytes that a call moves: x read, y and lse written.
+    // The fewest bytes that a call can move: x read, y and lse written.
     double moved_bytes() const;
 };
 
-// What makes a softmax problem, however it was said.
+// The description from which words and tensor descriptions both make a softmax problem.
 struct Spec {
     std::int64_t rows = 0, cols = 0;
     std::optional<std::int64_t> ldx, ldy;  // distance from one row to the next; none: dense; 0: one row of x for all
@@ -53,15 +53,15 @@ Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
 
-// Rows and lengths around those of `problem`, in its class.
+// Problems of the same class with rows and lengths around those of `problem`.
 std::vector<Problem> edge_case_problems(const Problem& problem);
 
 // ---- what is right (tests.cpp) ----
 
 std::vector<OpTest> tests(const Problem& problem);
 
-// What an answer may be away from the right one: y by value * (relative + per_exponent * |scale x - peak|) + least, lse by
-// lse * (1 + |peak|), with the peak of scale x over the row.
+// The allowed errors: of y, value * (relative + per_exponent * |scale x - peak|) + least; of lse, lse * (1 + |peak|), with the
+// peak of scale x over the row.
 struct Bounds {
     double relative = 0, per_exponent = 0, least = 0, lse = 0;
 };
@@ -71,17 +71,17 @@ void judge_row(std::span<const double> x, double scale, const Bounds& bounds, Ex
 
 // The facts that every softmax family binds: element_type, align_x, align_y (bytes), negative, has_lse.
 std::vector<Binding> facts(const Problem& problem);
-// The arguments with which every softmax kernel's list begins: x, y, lse, rows, cols, ldx, ldy, magnitude.
+// The first arguments of every softmax kernel: x, y, lse, rows, cols, ldx, ldy, magnitude.
 std::vector<Argument> arguments(const Problem& problem);
 
 // ---- for families ----
 
 constexpr std::int64_t kMostGridX = 2147483647;
 
-// Clusters of a launch for `tiles` of rows, of which an SM has room for `resident_blocks` blocks: one each if the config's waves
-// are 0, else as many as fill the GPU so many times.
+// Clusters of a launch for `tiles` of rows, if `resident_blocks` blocks fit on an SM. With 0 waves each tile has a cluster;
+// otherwise there are as many as fill the GPU that many times.
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device);
-// The step that every softmax kernel is launched by: its shape from the config, and arguments().
+// The launch step of every softmax kernel: its shape from the config, and arguments().
 LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t clusters);
 
 // clang-format off
@@ -96,7 +96,7 @@ LaunchStep step_of(const Problem& problem, const Config& config, std::int64_t cl
 // clang-format on
 std::vector<Constraint> shared_constraints(const Device& device);
 
-// What a launch does, from which its time is guessed.
+// The traffic of a launch, from which its time is predicted.
 struct Traffic {
     std::int64_t blocks = 1;
     std::int64_t resident_blocks = 1;  // on one SM

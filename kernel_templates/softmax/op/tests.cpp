@@ -1,4 +1,4 @@
-// What a softmax must answer, and how far it may be from it.
+// The tests of softmax, and the errors that they allow.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -20,17 +20,17 @@ OpTest test_of(const Problem& problem, std::string name, Fill x) {
     return test;
 }
 
-// Tests whose y has one right value bit for bit: a power of two, 1, 0 or NaN.
+// Tests whose y has a single right value, bit for bit: a power of two, 1, 0 or NaN.
 bool is_exact(const View& view, const OpTest& test) {
     if (test.name == "constant") return std::has_single_bit(static_cast<std::uint64_t>(view.cols));
     return test.name == "one_hot" || test.name == "masked" || test.name == "infinite" || test.name == "not_a_number";
 }
 
-// The relative error of a sum of `count` positive terms in f32, each of which has a few roundings of its own: the square root is
-// what rounding errors of random sign add up to, six of them what no sound order of additions reaches.
+// The relative error of a sum of `count` positive terms in f32, with a few roundings each. Rounding errors of random sign grow
+// with the square root; no sound order of additions reaches six times that.
 double sum_error(std::int64_t count) {
     const auto terms = static_cast<double>(count);
-    constexpr double kTerm = 20;  // exponential, its argument, the reciprocal, the products
+    constexpr double kTerm = 20;  // the exponential, its argument, the reciprocal, the products
     return unit_roundoff(DType::f32) * (kTerm + 4 * std::log2(terms) + 6 * std::sqrt(terms));
 }
 
@@ -45,12 +45,12 @@ std::vector<OpTest> tests(const Problem& problem) {
         test_of(problem, "masked", Fill::constant(masked)),
         test_of(problem, "infinite", Fill::one_hot(-masked, 1)),
         test_of(problem, "not_a_number", Fill::one_hot(std::numeric_limits<float>::quiet_NaN(), 1)),
-        test_of(problem, "wide", Fill::normal(0, 30)),  // peaks far apart: running sums are rescaled, most weights vanish
+        test_of(problem, "wide", Fill::normal(0, 30)),  // peaks far apart: running sums are rescaled, and most weights vanish
         test_of(problem, "numeric", Fill::normal()),
     };
     all.back().is_typical = true;
     constexpr std::int64_t kEnough = 256;  // elements; of fewer, one that is near zero fails a right kernel
-    // Answers of long rows are subnormal numbers of f16: what rounding takes of each is then a share of 1 / cols, their mean.
+    // Answers of long rows are subnormal in f16. The rounding error of each is then compared with their mean, 1 / cols.
     const double underflow = underflow_roundoff(view.type) * static_cast<double>(view.cols);
     if (view.rows * view.cols >= kEnough)
         all.back().outputs.front().max_norm_ratio = 2 * (unit_roundoff(view.type) + sum_error(view.cols)) + underflow;
@@ -60,8 +60,8 @@ std::vector<OpTest> tests(const Problem& problem) {
 Bounds bounds_of(const View& view, const OpTest& test) {
     const double in_sum = sum_error(view.cols);
     if (is_exact(view, test)) return {.lse = test.name == "one_hot" ? 0 : in_sum};
-    // The argument of the exponential is rounded three times, which its result feels by as much as it is large. Weights below the
-    // least normal f32 are flushed.
+    // The argument of the exponential is rounded three times, and its size multiplies the error in the result. Weights below the
+    // least normal f32 become 0.
     return {.relative = unit_roundoff(view.type) + in_sum,
             .per_exponent = 4 * unit_roundoff(DType::f32),
             .least = underflow_roundoff(view.type) + std::ldexp(1.0, -126),

@@ -37,7 +37,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(SOFTMAX_ROWS_PARAMETERS)
 };
 
-// Where the parameters of one config lead for a problem's element type.
+// The layout of rows that a config's parameters give for an element type.
 struct RowLayout {
     RowLayout(const Config& c, std::int64_t element_bytes)
         : vec(c["access_bytes"] / element_bytes),
@@ -130,7 +130,7 @@ struct Widths {
     std::int64_t accesses;  // accesses to a row
 };
 
-// The least power of two that is not below, from 1 to `most`.
+// The least power of two that is at least `value`, from 1 to `most`.
 std::int64_t power_from(std::int64_t value, std::int64_t most) {
     std::int64_t power = 1;
     while (power < value && power < most) power *= 2;
@@ -139,7 +139,7 @@ std::int64_t power_from(std::int64_t value, std::int64_t most) {
 
 Config usual_config(const View& view) {
     const Widths widths(view);
-    // An access a lane, as far as a warp goes; then four.
+    // One access for each lane, up to a warp; then four.
     const std::int64_t per_row =
         std::max(power_from(widths.accesses, 32), power_from(softmax::ceil_div(widths.accesses, 4), 1024));
     const std::int64_t threads = std::max<std::int64_t>(per_row, view.rows * per_row >= 128 ? 128 : 32);
@@ -153,7 +153,8 @@ Config usual_config(const View& view) {
     return config;
 }
 
-// The ladder that people know: each step changes one thing. Steps that a problem's length makes illegal are left out.
+// The well-known series of kernels, in which each step changes one thing. Steps that are illegal for a problem's length are left
+// out.
 std::vector<NamedConfig> named_configs(const View& view) {
     const Widths widths(view);
     const std::int64_t element = view.element_bytes;

@@ -1,6 +1,6 @@
-// Softmax of rows by threads that share them: part of a warp, a warp, a block or a cluster of blocks a row. The first `register_chunks`
-// accesses of each thread stay in registers, so that a row that fits is read once; the rest of a longer row is read again to be
-// written. A row's length is a whole number of accesses.
+// Softmax of rows that are shared by threads: part of a warp, a warp, a block or a cluster of blocks for each row. The first
+// `register_chunks` accesses of each thread stay in registers, so a row that fits is read once. The rest of a longer row is read again to
+// be written. A row's length is a whole number of accesses.
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
@@ -45,7 +45,7 @@ static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");
 static_assert(register_chunks > 0 || !hold_weights, "weights are held in place of elements");
 
-// A row of x, and how its threads share it: access i of a thread begins at (i * sharers + place) * vec.
+// A row of x and its division among threads: access i of a thread begins at (i * sharers + place) * vec.
 struct Row {
     const Element* x;
     Element* y;
@@ -60,7 +60,7 @@ struct Row {
 struct Access {
     Pack<Element, vec> elements;
 
-    // What lies behind the end of the row weighs nothing. A row beyond the last is all end.
+    // Places beyond the end of the row have weight 0. A row beyond the last has none but such places.
     __device__ __forceinline__ void load(const Row& row, int at) {
         if (at < row.cols) {
             global::Load<load_hint>::run(elements.raw, row.x + at);
@@ -102,8 +102,8 @@ __device__ __forceinline__ void store(const Row& row, int at, const f32 (&weight
     }
 }
 
-// What a thread has of a row in registers: elements, or their weights. Those are relative to the thread's own peak, or to the one that
-// the row's lanes in its warp agree on.
+// A thread's part of a row in registers: elements, or weights relative to the thread's own peak or to one that the row's lanes in its warp
+// have agreed on.
 template <bool agreed>
 struct Held {
     static constexpr bool is_whole_row = agreed && threads_per_row <= 32 && cluster_blocks == 1;
@@ -139,7 +139,7 @@ struct Held {
         return mine;
     }
     __device__ __forceinline__ void store_all(const Row& row, f32 row_origin, f32 inverse) {
-        // 0 where there is no peak: those weights are zeros, or NaN.
+        // 0 without a peak: those weights are zeros, or NaN.
         const f32 factor = hold_weights && !is_whole_row ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
 #pragma unroll
         for (int i = 0; i < register_chunks; ++i) {
@@ -214,7 +214,7 @@ __device__ __forceinline__ void store_rest(const Row& row, f32 origin, f32 inver
     });
 }
 
-// What a kernel is called with.
+// The kernel's arguments.
 struct Rows {
     const Element* x;
     Element* y;
@@ -233,7 +233,7 @@ __device__ __forceinline__ void run(const Rows& all) {
     const i64 stride = static_cast<i64>(gridDim.x / cluster_blocks) * rows_per_block;
     constexpr bool agreed = warp_max_first && fits;
     __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks, agreed> exchange;
-    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no memory to write to
+    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no shared memory to write to
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
     int turn = 0;
@@ -270,8 +270,8 @@ __device__ __forceinline__ void run(const Rows& all) {
 
 }  // namespace
 
-// x and y are rows of `cols` elements, ldx and ldy apart; lse, where it is wanted, has one element a row. Two kernels, because the
-// code for what does not fit costs a short launch a third of its time where nothing needs it.
+// x and y are rows of `cols` elements, ldx and ldy apart; lse, if given, has one element a row. There are two kernels, because the code for
+// rows that do not fit into registers costs a short launch a third of its time even if unused.
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(const Element* x, Element* y, f32* lse, i64 rows, i64 cols, i64 ldx, i64 ldy, f32 magnitude) {
     run<true>({x, y, lse, rows, cols, ldx, ldy, magnitude});
