@@ -16,7 +16,7 @@
 namespace autotune::runtime {
 namespace {
 
-// The memory of the last that were destroyed.
+// Holds the memory of the objects that were destroyed last.
 template <typename Object, std::size_t count>
 class Destroyed {
   public:
@@ -31,7 +31,7 @@ class Destroyed {
 constinit Destroyed<autotune_handle_s, 16> destroyed_handles;
 constinit Destroyed<autotune_plan_s, 1024> destroyed_plans;
 
-// Handles that were destroyed after exit() had begun stay: other threads may be using them, and their locks and threads.
+// Keeps handles that were destroyed after exit() had begun: other threads may still use them, their locks and their threads.
 void keep(autotune_handle handle) {
     static constinit std::atomic<autotune_handle> kept{nullptr};
     handle->next = kept.load();
@@ -40,10 +40,10 @@ void keep(autotune_handle handle) {
 }
 
 void destroy(autotune_handle handle) {
-    if (!is_usable(handle)) return;  // the log function did so twice
+    if (!is_usable(handle)) return;  // the log function has destroyed it already
     try {
         const process_end::Section section;
-        handle->inner->flush_misses();  // not by the destructor: the log function may end the thread
+        handle->inner->flush_misses();  // not in the destructor: the log function may end the thread
         while (handle->inner->is_warming()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (!process_end::has_begun()) {
             handle->inner.reset();
@@ -52,7 +52,7 @@ void destroy(autotune_handle handle) {
     } catch (const abi::__forced_unwind&) {
         throw;
     } catch (...) {
-        // There is no memory for the misses, or the process is ending.
+        // No memory to write the misses, or the process is ending.
         if (!process_end::has_begun()) {
             handle->inner.reset();
             return destroyed_handles.add(handle);
@@ -164,7 +164,7 @@ autotune_status autotune_create(autotune_handle* out, const autotune_options* op
 }
 
 void autotune_destroy(autotune_handle handle) {
-    // In a child what the parent made is left where it is: neither its driver objects nor its locks work here.
+    // In a forked child the parent's objects are left alone: neither its driver objects nor its locks work here.
     if (!is_usable(handle)) {
         if (handle != nullptr) refuse_call(handle);
         return;
@@ -175,7 +175,7 @@ void autotune_destroy(autotune_handle handle) {
     handle->inner->silence();
     try {
         LateDestroy::ask([handle] { destroy(handle); });
-    } catch (...) {  // no memory for it: the handle stays
+    } catch (...) {  // out of memory: the handle stays
         LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "out of memory");
     }
 }

@@ -19,14 +19,15 @@
 #include "src/runtime/process/late_destroy.h"
 #include "src/runtime/process/no_cancel.h"
 
-// What the C functions of all ops share: the objects that a caller holds, and how exceptions become statuses.
+// Shared by the C functions of all ops: the objects behind a caller's pointers, and the conversion of exceptions to statuses.
 
-// What a caller holds. Its memory outlives what it stands for a while: a second destroy and a late use are told from a first.
+// The object behind an autotune_handle. Its memory outlives the handle for a while, so that a second destroy or a late use is
+// recognised.
 struct autotune_handle_s {
     autotune_handle_s(autotune::runtime::Settings settings, const std::vector<autotune::runtime::GeneralKernel>& general)
         : inner(std::in_place, std::move(settings), general) {}
     std::optional<autotune::runtime::Handle> inner;  // until it is destroyed
-    autotune_handle next = nullptr;                  // of those that stay to the end of the process
+    autotune_handle next = nullptr;                  // next in the list of handles that are kept to the end of the process
 };
 
 struct autotune_plan_s {
@@ -39,7 +40,7 @@ inline autotune_status refuse_call(const char* message) {
     return LastError::set_for_thread(AUTOTUNE_INVALID_ARGUMENT, message);
 }
 
-// For what cannot be used.
+// Fails a call on a handle that cannot be used.
 inline autotune_status refuse_call(autotune_handle handle) {
     return refuse_call(handle == nullptr ? "handle is NULL" : "the handle was destroyed before this call");
 }
@@ -54,14 +55,14 @@ inline bool is_usable(autotune_plan plan) {
     return plan != nullptr && plan->plan != nullptr;
 }
 
-// Runs `work`, which returns a status or throws, for a handle of this process. No exception leaves it.
-// A thread that the log function ends (pthread_exit) unwinds through it.
+// Runs `work`, which returns a status or throws, for a handle of this process. Never throws. If the log function ends the thread
+// (pthread_exit), it unwinds through here.
 template <typename Work>
 autotune_status launching(autotune_handle handle, Work work) {
     if (!is_usable(handle)) return refuse_call(handle);
     Handle& inner = *handle->inner;
     if (inner.is_foreign()) {
-        // The parent's locks may be held for ever here: only this thread's own text is touched.
+        // The parent's locks may be held forever here, so only this thread's own text is touched.
         return LastError::set_for_thread(AUTOTUNE_FORKED,
                                          "the handle was made in the parent process; CUDA does not survive a fork");
     }
@@ -78,7 +79,7 @@ autotune_status launching(autotune_handle handle, Work work) {
     return status;
 }
 
-// The same for work that does more than to launch.
+// The same for work that does more than launch.
 template <typename Work>
 autotune_status guarded(autotune_handle handle, Work work) {
     const NoCancel no_cancel;
@@ -100,7 +101,7 @@ inline std::uint64_t float_bits(const void* number) {
     return std::bit_cast<std::uint32_t>(*static_cast<const float*>(number));
 }
 
-// The caller's struct itself where it is as large as ours, else a copy kept in `copy`, which `read` makes.
+// Returns the caller's struct itself if it is as large as ours, else the copy that `read` makes in `copy`.
 template <typename ProblemOfOp>
 const ProblemOfOp& as_known(const ProblemOfOp* problem, ProblemOfOp& copy, ProblemOfOp (*read)(const ProblemOfOp*)) {
     if (problem != nullptr && problem->struct_size == sizeof(*problem)) return *problem;

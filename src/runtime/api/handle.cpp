@@ -18,11 +18,11 @@
 namespace autotune::runtime {
 namespace {
 
-// More than the general kernels take that divide K, whatever the extents: tiles are few where they do. A plan that takes more
-// copies large operands first; beside what that takes, an allocation is short.
+// More than general kernels need when they divide K, whatever the extents: they divide K only when tiles are few. A plan that
+// needs more copies large operands first, and compared with that an allocation is short.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 
-// Counts one while it lives.
+// Raises the counter by one during its lifetime.
 class Counted {
   public:
     explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
@@ -51,10 +51,10 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     stand_ins_.load_general_kernels(general);
     if (const auto current = gpu::current_context(*services_.driver))
         stand_ins_.reserve_scratch({.context_id = current->id, .bytes = kReservedScratchBytes});
-    background_.start();  // a thread takes longer to make than a call may take
+    background_.start();  // starting a thread takes longer than a call may take
 }
 
-// A program that records its misses is one that somebody tunes for while it runs.
+// A program that records its misses expects winners to be stored while it runs.
 void Handle::start_looking() {
     const Settings& settings = services_.settings;
     if (!settings.record_misses || settings.database.empty()) return;
@@ -99,7 +99,7 @@ SharedPlan Handle::plan(const PlanRequest& request) {
 }
 
 void Handle::refresh() {
-    const std::lock_guard lock(refreshing_);  // the second of two callers returns when the plans are old, as the first does
+    const std::lock_guard lock(refreshing_);  // a second caller returns only when the first one's refresh is done
     if (services_.dispatcher.refresh()) cache_.begin_generation();
 }
 
@@ -109,14 +109,14 @@ std::size_t Handle::warm(const PlanRequest& request) {
     return builder_.warm(spec_of(lookup(request), services_.catalogue));
 }
 
-// The plan of a wider problem, where one is kept: it serves this one too.
+// The cached plan of a wider problem, which serves this one too; nullptr if there is none.
 SharedPlan Handle::wider_plan(const PlanLookup& lookup) const {
     const auto wider = lookup.request.wider_key(lookup.context.id);
     const auto general = wider ? cache_.copy(*wider) : std::nullopt;
     return general ? general->plan : nullptr;
 }
 
-// The best kernel is made on a thread of the library, whether or not another can stand in for it until then.
+// Has a thread of the library make the best plan. Until then another kernel stands in if one can.
 SharedPlan Handle::in_background(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
     const auto spec = std::make_shared<const PlanSpec>(spec_of(lookup, services_.catalogue));
     Scratch scratch{stream};
@@ -143,13 +143,13 @@ SharedPlan Handle::in_background(const PlanLookup& lookup, const CachedPlan* kno
     try {
         background_.add(work);
         is_awaited->store(true, std::memory_order_relaxed);
-    } catch (const std::exception&) {  // no thread or no memory for it: a later call tries again
+    } catch (const std::exception&) {  // no thread or no memory: a later call tries again
     }
     if (failure) std::rethrow_exception(failure);
     return plan;
 }
 
-// Under a policy that serves planned problems alone. Nothing is looked up, compiled or loaded for a problem without an output.
+// For policies that only serve planned problems. For a problem without an output nothing is looked up, compiled or loaded.
 SharedPlan Handle::not_planned(const PlanLookup& lookup) {
     const Problem problem = lookup.request.problem(services_.catalogue);
     const auto sums = services_.catalogue.op_of(problem).empty_sums(problem);
@@ -158,7 +158,7 @@ SharedPlan Handle::not_planned(const PlanLookup& lookup) {
                   "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
 }
 
-// `known`: a stand-in or an older plan that was found for the key, or nullptr.
+// `known`: a stand-in or an older plan of this key, or nullptr.
 SharedPlan Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
     const autotune_on_miss policy = services_.settings.on_miss;
     const bool is_capturing = gpu::is_capturing(*services_.driver, stream);
@@ -174,7 +174,7 @@ SharedPlan Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gp
     return plan;
 }
 
-// A call whose plan is not there, or is not the best.
+// For a call without a plan, or whose plan is not the best one.
 autotune_status Handle::run_missing(const PlanLookup& lookup, const MakeCall& make_call, gpu::StreamHandle stream) {
     const NoCancel no_cancel;
     const process_end::Section section;
@@ -191,7 +191,7 @@ autotune_status Handle::run_missing(const PlanLookup& lookup, const MakeCall& ma
     return run(*plan, make_call(*plan), lookup.context.id, stream);
 }
 
-// What the driver says of a stream of another context has many names.
+// The driver reports a stream of another context with many different error codes.
 void Handle::refuse_foreign_stream(gpu::StreamHandle stream) const {
     if (gpu::is_stream_of_another_context(*services_.driver, stream))
         throw Failure(AUTOTUNE_INVALID_ARGUMENT, Plan::kForeignStream);

@@ -20,40 +20,40 @@
 
 namespace autotune::runtime {
 
-// What is behind an autotune_handle: it runs calls by the plans of the cache, and decides by options.on_miss what serves a call
-// whose plan is not there. Members throw; src/runtime/api/c_api.cpp turns that into statuses. Thread-safe.
+// The object behind an autotune_handle. It runs calls with plans of the cache; options.on_miss decides how a call without a plan
+// is served. Members throw; src/runtime/api/c_api.cpp converts exceptions to statuses. Thread-safe.
 class Handle {
   public:
-    // Throws Error{no_gpu} without a driver.
-    // `general`: what stands in while better kernels are compiled in the background; compiled here where the policy says so.
+    // Throws Error{no_gpu} without a driver. `general`: kernels that stand in while better ones are compiled in the background;
+    // they are compiled here if the policy says so.
     explicit Handle(Settings settings, const std::vector<GeneralKernel>& general = {});
 
     // Throws Error{no_valid_config} with the reasons if no family can do the problem on the current context's device.
     void check_supported(const PlanRequest& request);
 
-    // Looks up, builds and keeps the plan of a problem for the current context.
+    // Looks up, builds and caches the plan of a problem for the current context.
     SharedPlan plan(const PlanRequest& request);
 
-    // Makes ready every kernel that plans of this problem take for a first extent of 1 up to the problem's own; how many there
-    // are.
+    // Loads every kernel that plans of this problem use when its first extent is 1 up to the problem's own. Returns how many
+    // there are.
     std::size_t warm(const PlanRequest& request);
 
-    // Plans made before are made again when they are looked up next: winners that were stored since then are found.
+    // Plans made before are made again at their next look-up, so that they find winners stored since then.
     void refresh();
-    // Until the library's threads have nothing to do.
+    // Waits until the library's threads have nothing to do.
     void finish_background() { background_.wait(); }
 
-    // Runs a problem by the plan that is kept for it, or as the policy says. Failures that run() itself finds come as its status.
+    // Runs a problem with its cached plan, or as the policy says. Failures that run() itself finds are returned as its status.
     autotune_status tuned(const PlanRequest& request, const Plan::Call& call, gpu::StreamHandle stream);
-    // The same where the call can be made only when its plan is known; make_call may throw Failure.
+    // The same if the call can be made only once its plan is known; make_call may throw Failure.
     using MakeCall = std::function<Plan::Call(const Plan&)>;
     autotune_status tuned(const PlanRequest& request, const MakeCall& make_call, gpu::StreamHandle stream);
 
     void flush_misses() { services_.misses.flush(); }
-    // Nothing is said any more; is_speaking(): this thread is in the log function, called for this handle.
+    // After silence() nothing is logged. is_speaking(): this thread is inside the log function, called for this handle.
     void silence() noexcept { services_.log.silence(); }
     bool is_speaking() const noexcept { return services_.log.is_speaking_here(); }
-    // Whether warm() runs on some thread.
+    // Whether any thread is in warm().
     bool is_warming() const noexcept { return warming_ > 0; }
     bool is_foreign() const noexcept;  // made before a fork
     LastError& errors() { return *services_.errors; }
@@ -72,7 +72,7 @@ class Handle {
     SharedPlan in_background(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream);
     SharedPlan wider_plan(const PlanLookup& lookup) const;
     SharedPlan not_planned(const PlanLookup& lookup);
-    // With a workspace of the handle's where the plan needs one.
+    // Runs the plan, with a workspace of the handle if it needs one.
     autotune_status run(const Plan& plan, const Plan::Call& call, std::uint64_t context_id, gpu::StreamHandle stream);
     void refuse_foreign_stream(gpu::StreamHandle stream) const;
 
@@ -83,7 +83,7 @@ class Handle {
     std::atomic<int> warming_{0};
     std::mutex refreshing_;  // held while refresh() runs
     int fork_generation_;
-    // The last members: their threads use the others.
+    // The last members, because their threads use the others.
     Background background_;
     PickUp pick_up_;
     std::optional<Periodic> looks_;

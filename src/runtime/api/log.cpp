@@ -10,13 +10,13 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kMostSubjects = 1024;  // a damaged file may have any number of damaged rows
+constexpr std::size_t kMostSubjects = 1024;  // bounds the memory: a damaged file may have any number of damaged rows
 constexpr std::chrono::seconds kMostWait{2};
 
-// Initial-exec: the first use of another kind allocates, which ends the process where there is no memory left.
+// Initial-exec: other models allocate at the first use, which ends the process if no memory is left.
 [[gnu::tls_model("initial-exec")]] thread_local const Log* speaking = nullptr;
 
-// A call of the caller's function, however it ends.
+// Counts a call of the caller's function, however it ends.
 class Call {
   public:
     Call(const Log& log, std::atomic<int>& calls) : calls_(calls) {
@@ -49,14 +49,15 @@ void Log::say(autotune_log_level level, const std::string& message) const {
     const process_end::Callback callback;
     if (!callback.is_allowed()) return;
     const Call call(*this, calls_);
-    const autotune_log_function function = function_.load();  // after the call is counted: silence() sees one or the other
+    const autotune_log_function function = function_.load();  // read after the call is counted, so that silence() sees either the
+                                                              // call or no function
     if (function == nullptr) return;
     try {
         function(user_, level, message.c_str());
     } catch (const abi::__forced_unwind&) {
-        throw;  // the thread is ending: to stop that ends the process
+        throw;  // the thread is ending: catching this would end the process
     } catch (...) {
-        // The caller's failure to listen is no failure of the library's call.
+        // An exception of the caller's function is not a failure of the library's call.
     }
 }
 
@@ -69,7 +70,7 @@ void Log::silence() noexcept {
 }
 
 void Log::warn_once(const std::string& subject, const std::string& message) {
-    if (is_speaking()) return;  // dropped, and so not yet said
+    if (is_speaking()) return;  // it would be dropped, and must not count as logged
     {
         const std::lock_guard lock(mutex_);
         if (said_.size() >= kMostSubjects || !said_.insert(subject).second) return;

@@ -21,7 +21,7 @@ std::string variable(const Environment& environment, const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// An XDG folder: relative ones are ignored, as their specification asks. Empty where HOME cannot be used.
+// An XDG folder; relative ones are ignored, as the XDG specification requires. Empty if HOME cannot be used.
 std::string user_folder(const Environment& environment, const char* name, const std::string& below_home) {
     const std::string given = variable(environment, name);
     if (given.starts_with('/')) return given + "/autotune";
@@ -29,13 +29,13 @@ std::string user_folder(const Environment& environment, const char* name, const 
     return home.trouble.empty() ? home.path + below_home + "/autotune" : "";
 }
 
-// The folder that the command uses, too: the user's own, or where nothing can be made in that, a private one under /tmp. Empty
-// where there is neither. `why`: gets the reason of the second.
+// The same folder that the command uses: the user's own or, if nothing can be created there, a private one under /tmp. Empty if
+// there is neither. `why`: the reason for the one under /tmp.
 std::string folder_or_stand_in(const Environment& environment, const char* name, const std::string& below_home,
                                std::string& why) {
     const std::string usual = user_folder(environment, name, below_home);
     std::error_code error;
-    // What it holds is read even where nothing can be added.
+    // An existing folder is read even if nothing can be added to it.
     if (!usual.empty() && std::filesystem::is_directory(usual, error)) return usual;
     why = usual.empty() ? usable_home(variable(environment, "HOME")).trouble : why_folder_not_makeable(usual);
     if (why.empty()) return usual;
@@ -47,7 +47,7 @@ autotune_log_level level_of(const std::string& word) {
     return word == "warning" || word == "warn" ? AUTOTUNE_LOG_WARNING : AUTOTUNE_LOG_INFO;
 }
 
-// An option that was given stands, even as ""; then the variable; then the default of the command.
+// Precedence: an option that was given, even as ""; the variable; the command's default.
 void fill(std::string& setting, const char* option, const std::string& from_variable, const std::string& standard) {
     if (option != nullptr) {
         setting = option;
@@ -56,8 +56,8 @@ void fill(std::string& setting, const char* option, const std::string& from_vari
     }
 }
 
-// Where a relative path leads now: a program that changes its folder later would make a second database there. A folder of work
-// that is gone leaves it as it is.
+// Makes a path absolute now: a program that changes its folder later would create a second database there. If the working folder
+// is gone, the path stays relative.
 void make_absolute(std::string& path) {
     if (path.empty() || path.front() == '/' || path == ":memory:") return;
     std::error_code error;
@@ -79,7 +79,7 @@ autotune_options standard_options() {
     return options;
 }
 
-// Without the environment there is no home, and nothing stands in for it.
+// Without the environment there is no home folder, and no substitute for it.
 void fill_user_places(Settings& settings, const autotune_options& options, const Environment& environment) {
     const std::string database = variable(environment, "AUTOTUNE_DB"), cache = variable(environment, "AUTOTUNE_CACHE_DIR");
     const bool asks = options.read_environment != 0;
@@ -115,15 +115,15 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     fill_user_places(settings, options, asked);
     fill(settings.shipped, options.shipped, variable(asked, "AUTOTUNE_SHIPPED"), folder_beside_library("share/autotune/winners"));
     fill(settings.nvrtc, options.nvrtc, variable(asked, "AUTOTUNE_NVRTC"), "");
-    // The compiler that was installed with us comes first.
+    // The compiler that was installed with this library is searched first.
     if (std::string own = folder_beside_library("lib/autotune"); !own.empty()) settings.library_folders.push_back(std::move(own));
     for (std::string& folder : gpu::library_folders(asked)) settings.library_folders.push_back(std::move(folder));
     fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");
     for (std::string* path : {&settings.database, &settings.cache_folder, &settings.shipped}) make_absolute(*path);
-    if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // a bare name is searched by the loader
+    if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // the loader searches for a bare name
     settings.on_miss = options.on_miss;
     settings.record_misses = options.record_misses != 0;
-    // Tests do not wait for a minute.
+    // Tests use a shorter interval than a minute.
     if (const int given_ms = std::atoi(variable(asked, "AUTOTUNE_TEST_LOOK_MS").c_str()); given_ms > 0)
         settings.look_interval = std::chrono::milliseconds(given_ms);
     settings.log_level = level_of(variable(asked, "AUTOTUNE_LOG"));

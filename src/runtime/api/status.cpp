@@ -10,26 +10,26 @@
 namespace autotune::runtime {
 namespace {
 
-// Short enough to be kept in a std::string without an allocation.
+// Short enough for a std::string without an allocation.
 constexpr const char* kNoMemory = "out of memory";
 
 struct ThreadTexts {
     Sentence failure;   // the last failure of this thread
-    Sentence returned;  // what text() of a handle handed to this thread
+    Sentence returned;  // the text that text() of a handle returned to this thread
 };
 
-// Stands in the place of a thread's texts that there was no memory for.
+// Its address is stored in place of a thread's texts if there was no memory for them.
 char lost_texts = 0;
 
 void drop(void* texts) {
     if (texts != &lost_texts) delete static_cast<ThreadTexts*>(texts);
 }
 
-// One ThreadTexts a thread. Not thread_local: registering the destructor of one, or reserving its storage in a library that was
-// loaded late, ends the process where there is no memory left.
+// One ThreadTexts per thread. Not thread_local: registering a destructor, or reserving storage in a library that was loaded late,
+// ends the process if no memory is left.
 class TextsByThread {
   public:
-    // Never undone: threads fail while exit() runs, too.
+    // The key is never deleted: threads may fail even while exit() runs.
     TextsByThread() noexcept : is_made_(::pthread_key_create(&key_, drop) == 0) {}
     TextsByThread(const TextsByThread&) = delete;
     TextsByThread& operator=(const TextsByThread&) = delete;
@@ -39,7 +39,7 @@ class TextsByThread {
         void* const found = is_made_ ? ::pthread_getspecific(key_) : nullptr;
         return found == &lost_texts ? nullptr : static_cast<ThreadTexts*>(found);
     }
-    // nullptr if there is no memory for it, as are_lost() then remembers.
+    // nullptr if there is no memory for it; are_lost() then remembers that.
     ThreadTexts* find_or_make() const noexcept {
         ThreadTexts* texts = find();
         if (texts != nullptr || !is_made_) return texts;
@@ -56,7 +56,7 @@ class TextsByThread {
     bool is_made_;
 };
 
-// Beside the fork counter the one global of the library: a thread's last failure belongs to no handle.
+// A global, because a thread's last failure belongs to no handle.
 TextsByThread texts_by_thread;
 
 autotune_status status_of(ErrorCode code) {

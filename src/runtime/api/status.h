@@ -9,7 +9,7 @@
 
 namespace autotune::runtime {
 
-// A failure with the status that the caller gets for it.
+// A failure and the status that the caller gets for it.
 class Failure : public std::runtime_error {
   public:
     Failure(autotune_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
@@ -19,7 +19,7 @@ class Failure : public std::runtime_error {
     autotune_status status_;
 };
 
-// What a caught exception means for the caller. Where there is no memory to describe it, that is what it means.
+// The status and message for a caught exception. If building the message runs out of memory, the status is out_of_memory.
 // REQUIRES: called inside a catch block.
 struct Caught {
     autotune_status status;
@@ -27,7 +27,7 @@ struct Caught {
 };
 Caught describe_current_exception() noexcept;
 
-// A sentence that is stored without ever throwing: where it cannot be copied, another one that needs no memory takes its place.
+// A sentence whose assignment never throws: if it cannot be copied, a text that needs no memory takes its place.
 class Sentence {
   public:
     void assign(std::string_view text) noexcept;
@@ -38,13 +38,13 @@ class Sentence {
     bool is_lost_ = false;  // there was no memory for it
 };
 
-// The last failure on one handle, and beside it the last one of each thread. Thread-safe; never throws, for it serves the hot
-// path and tells of exhausted memory.
+// The last failure of one handle and, apart from it, the last one of each thread. Thread-safe. Never throws, because it is used
+// on the hot path and reports exhausted memory.
 class LastError {
   public:
     // Returns `status`, so that a failing function can end with it.
     autotune_status set(autotune_status status, std::string_view message) noexcept;
-    // Valid until this thread asks again.
+    // Valid until this thread calls it again.
     const char* text() const noexcept;
 
     static autotune_status set_for_thread(autotune_status status, std::string_view message) noexcept;
@@ -55,7 +55,8 @@ class LastError {
     Sentence text_;
 };
 
-// Fails with a caught exception: its status, and its message for handle and thread. REQUIRES: called inside a catch block.
+// Fails with the caught exception: returns its status, and stores its message for handle and thread. REQUIRES: called inside a
+// catch block.
 autotune_status fail_with_current_exception(LastError& errors) noexcept;
 
 }  // namespace autotune::runtime

@@ -9,9 +9,9 @@
 
 namespace autotune::runtime {
 
-// Structs of the public interface say their size first: how an old caller and a newer one are told apart.
+// Structs of the public interface begin with their size, which tells an older caller from a newer one.
 
-// The sizes that a struct has had, the first version's first and the present one's last. A member that is added makes one more.
+// The sizes that a struct has had, the first version's first and the present one's last. Each added member adds one.
 template <typename Struct>
 inline constexpr std::array<std::size_t, 1> kVersionSizes = {sizeof(Struct)};
 template <>
@@ -22,8 +22,8 @@ inline constexpr std::array<std::size_t, 3> kVersionSizes<autotune_plan_facts> =
     offsetof(autotune_plan_facts, recorded_rival_us), offsetof(autotune_plan_facts, candidate_when_zero),
     sizeof(autotune_plan_facts)};
 
-// Whether a struct of this size can be a caller's: of a version that there was, or of one to come, which is larger. No struct of
-// ours is ever larger than the limit, so that a wild size is not read from.
+// Whether a struct of this size can be a caller's: of a version that existed, or of a later one, which is larger. Sizes above the
+// limit are refused, so that a garbage size is not read from.
 template <typename Struct>
 constexpr bool is_version_size(std::size_t size) {
     constexpr std::size_t limit = 4096;
@@ -32,8 +32,8 @@ constexpr bool is_version_size(std::size_t size) {
     return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
 }
 
-// Copies a caller's struct into `known`: an older one leaves the rest zero; a newer one must have zeros where this library knows
-// nothing. False otherwise, or if its size is none that a version of the struct can have.
+// Copies a caller's struct into `known`. Members that an older struct lacks are zero; members of a newer one that this library
+// does not know must be zero. Returns false otherwise, or if no version of the struct can have its size.
 template <typename Struct>
 bool copy_versioned(Struct& known, const Struct* given) {
     std::size_t size = 0;
@@ -47,8 +47,8 @@ bool copy_versioned(Struct& known, const Struct* given) {
     return true;
 }
 
-// Fills a caller's struct, whose size is one of its versions': what an older one has of `known`, and zeros behind what this
-// library knows of a newer one.
+// Fills a caller's struct, whose size must be that of some version: an older one gets the members it has, and the members of a
+// newer one that this library does not know become zero.
 template <typename Struct>
 void fill_versioned(Struct* to, const Struct& known) {
     const std::size_t size = to->struct_size;

@@ -14,7 +14,7 @@
 namespace autotune::runtime {
 namespace {
 
-// Of the instances of one family and the same facts: to predict one takes some 2 us.
+// How many instances of one family and the same facts are ranked: each prediction takes some 2 us.
 constexpr std::size_t kMostRanked = 24;
 
 std::vector<double> log_extents(const Problem& problem) {
@@ -91,16 +91,17 @@ Instances::Shared Instances::loaded(const Candidate& candidate, const std::strin
         instance = found->second;
     }
     if (instance->candidate == candidate) return instance;
-    Instance twin = *instance;  // the same code, other launch parameters
+    Instance twin = *instance;  // the same code with other launch parameters
     twin.candidate = candidate;
     return std::make_shared<const Instance>(std::move(twin));
 }
 
-// The driver loads a kernel into a context at its first use there, which takes longer than a call may take: none sees the
-// instance before. Plans of other problems add parts of K or copy operands by its other kernels, so all of them are loaded.
+// The driver loads a kernel into a context at its first use there, which takes longer than a call may take, so no call sees the
+// instance before that. Plans of other problems use its other kernels, to add parts of K or to copy operands, so all of them are
+// loaded.
 void Instances::load_into_context(const Order& order, const jit::Rendered& text, const Instance& instance) {
     const auto context = gpu::current_context(*driver_);
-    const std::uint64_t id = context ? context->id : 0;  // none: the driver says so
+    const std::uint64_t id = context ? context->id : 0;  // without a context the driver returns an error
     const auto load = [&](const std::string& entry) {
         const LoadGate::Turn turn(gate_);
         instance.library->load(instance.symbol + entry, id);
@@ -114,7 +115,7 @@ void Instances::load_into_context(const Order& order, const jit::Rendered& text,
 
 Instances::Shared Instances::load(const Order& order, const jit::Rendered& text, const std::string& nvrtc,
                                   const jit::Compiled& compiled) {
-    const gpu::RelaxedCapture relaxed(*driver_);  // a capture of this thread goes on
+    const gpu::RelaxedCapture relaxed(*driver_);  // this thread may be capturing
     const auto library = [&] {
         const LoadGate::Turn turn(gate_);
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
@@ -135,7 +136,7 @@ Instances::Shared Instances::load(const Order& order, const jit::Rendered& text,
     return entry->second;
 }
 
-// nullptr if it is not cached, or cached as something that the driver will not take.
+// nullptr if it is not cached, or if the driver refuses the cached code.
 Instances::Shared Instances::from_cache(const Order& order, const jit::Rendered& text, const std::string& nvrtc) {
     const auto cached = cache_.find(text.identity);
     if (!cached || cached->symbol != text.symbol) return nullptr;
@@ -176,7 +177,7 @@ Instances::Shared Instances::compile(const Order& order, const jit::Rendered& te
     return load(order, text, nvrtc.version(), *result.compiled);
 }
 
-// `winners_nvrtc`: the version that compiled a stored winner, empty for other candidates.
+// `winners_nvrtc`: the version that compiled a stored winner; empty for other candidates.
 Instances::Shared Instances::build(const Order& order, const std::string& winners_nvrtc) {
     if (!winners_nvrtc.empty()) {
         if (auto instance = from_cache(order, rendered(order, winners_nvrtc), winners_nvrtc)) return instance;
@@ -192,7 +193,7 @@ Instances::Shared Instances::make(const dispatch::ResolvedCandidate& found, cons
     const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), into_context};
     if (auto instance = loaded(found.candidate, order.source)) return instance;
     building_.run(order.source, [&] {
-        const auto instance = loaded(found.candidate, order.source);  // by a thread that was here before
+        const auto instance = loaded(found.candidate, order.source);  // loaded by another thread in the meantime
         return instance ? instance : build(order, found.nvrtc);
     });
     return loaded(found.candidate, order.source);  // with this call's launch parameters
@@ -209,7 +210,7 @@ bool Instances::is_compiled(const dispatch::ResolvedCandidate& found, const Prob
     if (!found.nvrtc.empty() && is_cached(found.nvrtc)) return true;
     try {
         return is_cached(compiler()->version());
-    } catch (const Failure&) {  // make() says that there is no compiler
+    } catch (const Failure&) {  // make() reports that there is no compiler
         return false;
     }
 }
@@ -227,12 +228,12 @@ void Instances::add_nearest(const std::vector<Loaded>& alike, const Problem& pro
         order.emplace_back(distance, i);
     }
     std::partial_sort(order.begin(), order.begin() + (kMostRanked - 1), order.end());
-    to.push_back(alike.front().instance);  // a general kernel, where there is one
+    to.push_back(alike.front().instance);  // a general kernel, if there is one
     for (std::size_t i = 0; i < kMostRanked - 1; ++i) to.push_back(alike[order[i].second].instance);
 }
 
 std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device, std::size_t count) const {
-    std::vector<const Family*> families;  // to say a family's facts takes longer than everything else here
+    std::vector<const Family*> families;  // computing a family's facts takes longer than everything else here
     {
         const std::lock_guard lock(mutex_);
         for (const Family* family : catalogue_.families_of(problem.op))
@@ -245,7 +246,7 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
         if (const auto found = by_facts_.find(facts); found != by_facts_.end()) add_nearest(found->second, problem, all);
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
-    // One that the compiler's report disqualifies where there is no other.
+    // An instance that the compiler's report disqualifies is taken only if there is no other.
     const auto is_fit = [](const Shared& each) { return each->rejected.empty(); };
     const auto unfit = std::stable_partition(all.begin(), all.end(), is_fit);
     std::vector<Shared> ranked = best_of({all.begin(), unfit}, problem, device, count);
@@ -259,7 +260,7 @@ std::vector<Instances::Shared> Instances::best_of(const std::vector<Shared>& ins
     for (const Shared& each : instances) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
-        Instance twin = *instances[each.offer];  // the same code, other launch parameters
+        Instance twin = *instances[each.offer];  // the same code with other launch parameters
         twin.candidate = std::move(each.candidate);
         ranked.push_back(std::make_shared<const Instance>(std::move(twin)));
     }

@@ -20,46 +20,46 @@
 
 namespace autotune::runtime {
 
-// Compiled code that the driver holds. Free of contexts: one serves every GPU of its architecture.
+// Compiled code that the driver holds. It belongs to no context: one instance serves every GPU of its architecture.
 struct Instance {
     Candidate candidate;
     std::string arch;
-    std::string nvrtc;   // version that compiled it
-    std::string source;  // what its source follows from: see Instances::source_of()
+    std::string nvrtc;   // NVRTC version that compiled it
+    std::string source;  // key of its source: see Instances::source_of()
     std::string symbol;
-    std::string rejected;  // why the compiler's report disqualifies it: slow, not wrong; empty if it is fine
-    double slowdown = 1;   // what it may take for that over its prediction
+    std::string rejected;  // why the compiler's report disqualifies it (slow, not wrong); empty if it is fine
+    double slowdown = 1;   // how many times its predicted time it may take because of that
     std::shared_ptr<const gpu::Library> library;
 };
 
-// Makes instances: loaded before, from the cubin cache, or by NVRTC. Thread-safe: threads compile different instances at the same
-// time, and one instance once.
+// Provides instances: those already loaded, from the cubin cache, or compiled by NVRTC. Thread-safe: threads compile different
+// instances at the same time, and each instance once.
 class Instances {
   public:
     Instances(const Settings& settings, const Catalogue& catalogue, std::shared_ptr<const gpu::Driver> driver, Log& log,
               LoadGate& gate);
 
-    // The instance of a candidate for a problem. One that is loaded is found without rendering it, whichever NVRTC made it; a
-    // winner whose cubin is cached needs no NVRTC at all. May take a second otherwise.
-    // REQUIRES: a context is current; `into_context`: it is one of the device. Throws Error or Failure{compile failed}.
+    // The instance of a candidate for a problem. A loaded one is found without rendering, whichever NVRTC made it; a winner whose
+    // cubin is cached needs no NVRTC at all. Otherwise it may take a second. REQUIRES: a context is current; with `into_context`
+    // it is one of the device. Throws Error or Failure{compile failed}.
     std::shared_ptr<const Instance> make(const dispatch::ResolvedCandidate& found, const Problem& problem, const Device& device,
                                          bool into_context = true);
 
-    // The same if it is loaded, else nullptr: no file, no compiler, no driver call.
+    // The same if it is loaded, else nullptr: reads no file, compiles nothing, calls no driver.
     std::shared_ptr<const Instance> find(const Candidate& candidate, const Problem& problem, const Device& device) const;
 
-    // Whether make() would find it, loaded or in the cubin cache, and compile nothing.
+    // Whether make() would find it, loaded or in the cubin cache, without compiling.
     bool is_compiled(const dispatch::ResolvedCandidate& found, const Problem& problem, const Device& device);
 
-    // Those already loaded that are legal for the problem, with launch parameters of its own, the one that is predicted fastest
-    // first, at most `count`: no file, no compiler, no driver call. Of many, those are ranked that were loaded for the problems
-    // most like this one, so that it takes no longer the more there are.
+    // At most `count` loaded instances that are legal for the problem, fastest predicted first, with launch parameters chosen for
+    // it. Reads no file, compiles nothing, calls no driver. If there are many, only those loaded for the most similar problems
+    // are ranked, so that the time does not grow with their number.
     std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device,
                                                             std::size_t count) const;
 
   private:
     using Shared = std::shared_ptr<const Instance>;
-    // A candidate on its way to an instance.
+    // A request for an instance of a candidate.
     struct Order {
         const Candidate& candidate;
         const Problem& problem;
@@ -74,16 +74,16 @@ class Instances {
         std::vector<double> log_extents;
     };
 
-    // Of instances of the same facts, the first and those nearest to the problem. REQUIRES: mutex_ is held.
+    // Adds, of instances with the same facts, the first and those nearest to the problem. REQUIRES: mutex_ is held.
     static void add_nearest(const std::vector<Loaded>& alike, const Problem& problem, std::vector<Shared>& to);
-    // Of these, at most `count` that are predicted fastest, with launch parameters of the problem's own.
+    // At most `count` of them, fastest predicted first, with launch parameters chosen for the problem.
     std::vector<Shared> best_of(const std::vector<Shared>& instances, const Problem& problem, const Device& device,
                                 std::size_t count) const;
     const Family& family_of(const Candidate& candidate) const;
     const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
-    // Architecture, family and facts of the problem as text: what instances of one problem share.
+    // Architecture, family and facts of the problem as text: equal for all instances of one problem.
     std::string facts_of(const Family& family, const Problem& problem, const Device& device) const;
-    // The same with the compile parameters: what is equal here renders to the same source.
+    // The same with the compile parameters. Candidates with equal keys render to the same source.
     std::string source_of(const Candidate& candidate, const Problem& problem, const Device& device) const;
     jit::Rendered rendered(const Order& order, const std::string& nvrtc) const;
     Shared loaded(const Candidate& candidate, const std::string& source) const;
@@ -103,9 +103,9 @@ class Instances {
     SingleFlight<std::string, Shared> building_;  // by source
     std::mutex nvrtc_mutex_;                      // held while NVRTC is opened, never while it compiles
     std::shared_ptr<const gpu::Nvrtc> nvrtc_;
-    mutable std::mutex mutex_;                                                              // held for moments only
+    mutable std::mutex mutex_;                                                              // only held briefly
     std::unordered_map<std::string, Shared> instances_;                                     // by source
-    std::unordered_map<std::string, std::vector<Loaded>> by_facts_;                         // the same, by facts_of()
+    std::unordered_map<std::string, std::vector<Loaded>> by_facts_;                         // the same instances, by facts_of()
     std::set<const Family*> families_;                                                      // of these
     mutable std::unordered_map<std::string, std::vector<std::string>> compile_parameters_;  // by family; never erased
 };

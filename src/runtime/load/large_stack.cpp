@@ -30,7 +30,7 @@ void* run(void* argument) {
     return nullptr;
 }
 
-// Starts run(&job) with every signal blocked, as the thread inherits it. False if the system refuses.
+// Starts run(&job) on a thread that inherits a mask blocking every signal. False if the system refuses.
 bool start(pthread_t& thread, Job& job) {
     pthread_attr_t attributes;
     if (::pthread_attr_init(&attributes) != 0) return false;

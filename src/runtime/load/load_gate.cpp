@@ -4,7 +4,7 @@
 
 namespace autotune::runtime {
 
-// A caller who leaves wakes nobody, since that would take the call longer than what it waits for: a turn looks for itself.
+// A turn polls: if a finished call had to wake it, the call would take longer.
 LoadGate::Turn::Turn(LoadGate& gate) {
     if (!gate.is_used_) return;
     lock_ = std::unique_lock(gate.mutex_);

@@ -6,15 +6,15 @@
 
 namespace autotune::runtime {
 
-// Keeps the driver free for calls that must be short. While a thread loads code the driver makes launches of other threads wait,
-// some loads until a kernel that is running ends: those that several threads have begun by then follow each other just when the
-// caller comes with its next call. So one load at a time is begun, and none while such a call is on its way. Thread-safe.
+// Keeps the driver free for calls that must be short. While a thread loads code, the driver makes launches of other threads wait,
+// sometimes until a running kernel ends. Loads that several threads have begun by then run one after another, and the caller's
+// next call waits for all of them. So only one load runs at a time, and none begins during such a call. Thread-safe.
 class LoadGate {
   public:
-    // `is_used`: false where no call is short on purpose, so that loads need not wait for each other either.
+    // `is_used`: false if no call needs to be short; then loads do not wait for each other either.
     explicit LoadGate(bool is_used) : is_used_(is_used) {}
 
-    // A call that must be short, as long as this lives.
+    // Marks a call that must be short, for the lifetime of this object.
     class Call {
       public:
         explicit Call(LoadGate& gate) : gate_(gate) { gate_.calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -26,8 +26,8 @@ class LoadGate {
         LoadGate& gate_;
     };
 
-    // One step of what keeps the driver busy, as long as this lives. It begins at the latest kMostWait after its turn has come,
-    // since calls may follow each other without a gap. REQUIRES: this thread has no Turn.
+    // One step that keeps the driver busy, for the lifetime of this object. It waits for calls at most kMostWait, because calls
+    // may follow each other without a gap. REQUIRES: this thread has no Turn.
     class Turn {
       public:
         explicit Turn(LoadGate& gate);

@@ -16,13 +16,13 @@
 
 namespace autotune::runtime {
 
-// Work that several threads want at the same time is done by the first of them: the others wait for its value or its exception.
-// Threads with different keys do not wait for each other, and no lock is held while the work runs.
+// If several threads request the same work at once, the first does it and the others wait for its value or its exception. Threads
+// with different keys do not wait for each other, and no lock is held while the work runs.
 template <typename Key, typename Value, typename Hash = std::hash<Key>>
 class SingleFlight {
   public:
-    // Calls `work` unless another thread does so for this key at this moment. A thread inside the log function works by itself,
-    // since the thread that it would wait for may be itself.
+    // Calls `work` unless another thread is doing so for this key. A thread inside the log function always does its own work,
+    // because the thread that it would wait for may wait for the log function.
     template <typename Work>
     Value run(const Key& key, Work work) {
         if (Log::is_speaking()) return work();

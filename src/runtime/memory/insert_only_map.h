@@ -10,9 +10,8 @@
 
 namespace autotune::runtime {
 
-// A map whose reads take no lock and allocate nothing. Entries are never removed; replacing a value keeps the old one alive,
-// since a reader may hold it. Made for plans and workspaces: few of them, each asked for at every call. Key needs == and hash()
-// -> std::size_t.
+// A map whose reads take no lock and allocate nothing. Entries are never removed, and a replaced value is kept alive because a
+// reader may hold it. For few entries that every call looks up, such as workspaces. Key needs == and hash() -> std::size_t.
 template <typename Key, typename Value>
 class InsertOnlyMap {
   public:
@@ -24,7 +23,7 @@ class InsertOnlyMap {
         return node == nullptr ? nullptr : node->value.load(std::memory_order_acquire);
     }
 
-    // Adds or replaces; returns what readers now get.
+    // Adds or replaces; returns the value that readers now get.
     const Value* assign(const Key& key, Value value) {
         const std::lock_guard lock(mutex_);
         const Value* stored = &values_.emplace_back(std::move(value));
@@ -33,7 +32,7 @@ class InsertOnlyMap {
             return stored;
         }
         const std::size_t slots = tables_.back()->mask + 1;
-        if ((nodes_.size() + 1) * 2 > slots) publish(slots * 2);  // before the node is there: it may throw
+        if ((nodes_.size() + 1) * 2 > slots) publish(slots * 2);  // before the node is added, because it may throw
         nodes_.emplace_back(key, stored);
         place(*tables_.back(), nodes_.back());
         return stored;
@@ -81,7 +80,7 @@ class InsertOnlyMap {
     mutable std::mutex mutex_;
     std::deque<Value> values_;
     std::deque<Node> nodes_;
-    std::vector<std::unique_ptr<Table>> tables_;  // old ones stay: a reader may be walking them
+    std::vector<std::unique_ptr<Table>> tables_;  // old tables stay, because a reader may be in one
     std::atomic<Table*> table_{nullptr};
 };
 

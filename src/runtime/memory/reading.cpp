@@ -29,7 +29,7 @@ Reading::Record* Reading::take() noexcept {
         while (!all_.compare_exchange_weak(record->next, record)) {
         }
     }
-    if (::pthread_setspecific(key, record) != 0) {  // no memory for it: nobody would give it back
+    if (::pthread_setspecific(key, record) != 0) {  // no memory: the record would never be given back
         record->is_taken.store(false);
         return nullptr;
     }
@@ -38,11 +38,11 @@ Reading::Record* Reading::take() noexcept {
 }
 
 void Reading::give_back(void* record) noexcept {
-    own_ = nullptr;  // what the thread's other destructors read begins anew
+    own_ = nullptr;  // if other destructors of this thread read, they take a new record
     static_cast<Record*>(record)->is_taken.store(false);
 }
 
-// The other threads are not there any more, whatever they were reading.
+// The child has no other threads, so nothing is being read.
 void Reading::in_child() noexcept {
     for (Record* record = all_.load(); record != nullptr; record = record->next) {
         if (record == own_) continue;

@@ -15,10 +15,10 @@
 
 namespace autotune::runtime {
 
-// A map of bounded size whose reads take no lock and allocate nothing: where it grows too large, entries that were not asked for
-// lately leave. What leaves or is replaced lives as long as a thread reads it (Reading). Made for plans: each is asked for at
-// every call, and a program may ask for any number of problems. Key needs == and hash() -> std::size_t; Value needs
-// bytes() -> std::size_t, what it keeps, and must_stay() -> bool. Both are asked once, when the value comes.
+// A map of bounded size whose reads take no lock and allocate nothing. When it grows too large, the least recently used entries
+// are removed. Removed and replaced values live as long as a thread reads them (Reading). Made for plans: every call looks one
+// up, and a program may use any number of problems. Key needs == and hash() -> std::size_t. Value needs bytes() -> std::size_t,
+// the memory that it keeps, and must_stay() -> bool; both are called once, when the value is added.
 template <typename Key, typename Value>
 class RecentMap {
   public:
@@ -42,9 +42,9 @@ class RecentMap {
         return node->value.load();
     }
 
-    // Adds or replaces. Throws std::bad_alloc, with nothing changed.
+    // Adds or replaces. If it throws std::bad_alloc, nothing has changed.
     void assign(const Key& key, Value value) {
-        std::list<Gone> over;  // destroyed without the lock
+        std::list<Gone> over;  // destroyed after the lock is released
         const std::lock_guard lock(mutex_);
         const std::size_t bytes = value.bytes() + kBytesOfEntry;
         const bool must_stay = value.must_stay();
@@ -61,7 +61,7 @@ class RecentMap {
         over.splice(over.end(), gone_, gone_.begin(), first);
     }
 
-    // All entries, in the order in which they came. It counts as no read of theirs.
+    // All entries, oldest first. Does not count as a use of them.
     std::vector<std::pair<Key, Value>> copy() const {
         std::vector<std::pair<Key, Value>> all;
         const std::lock_guard lock(mutex_);
@@ -74,7 +74,7 @@ class RecentMap {
         const std::lock_guard lock(mutex_);
         return nodes_.size();
     }
-    // Of all values, without what is gone but still read.
+    // Of all values, without those that are removed but still read.
     std::size_t bytes() const {
         const std::lock_guard lock(mutex_);
         return bytes_;
@@ -82,7 +82,7 @@ class RecentMap {
 
   private:
     static constexpr std::size_t kFirstSlots = 64;     // a power of two
-    static constexpr std::size_t kBytesOfEntry = 256;  // node, value and slots, as malloc gives them
+    static constexpr std::size_t kBytesOfEntry = 256;  // node, value and slots, with malloc's overhead
 
     struct Node {
         Node(const Key& k, const Value* v) : key(k), value(v) {}
@@ -97,7 +97,7 @@ class RecentMap {
         std::size_t mask;
         std::vector<std::atomic<Node*>> slots;
     };
-    // What readers may still see, until `time` is over.
+    // Removed objects that readers may still see until `time` is over.
     struct Gone {
         std::uint64_t time = 0;
         std::unique_ptr<const Value> value{};
@@ -144,7 +144,7 @@ class RecentMap {
         place(*table_.load(), *nodes_.back());
     }
 
-    // Puts a table of these nodes in place of the present one.
+    // Replaces the table by one of these nodes.
     void publish(const std::vector<std::unique_ptr<Node>>& nodes, std::size_t slot_count) {
         auto made = std::make_unique<Table>(slot_count);
         for (const auto& node : nodes) place(*made, *node);
@@ -153,7 +153,7 @@ class RecentMap {
         gone_.back().time = Reading::next();
     }
 
-    // Without memory for it a later call tries again.
+    // If there is no memory for it, a later call tries again.
     void try_to_evict() noexcept {
         try {
             evict();
@@ -161,9 +161,9 @@ class RecentMap {
         }
     }
 
-    // A quarter of the map leaves, those first that were asked for longest ago. Where too much must stay it grows.
+    // Removes a quarter of the map, least recently used first. If too many entries must stay, the map grows instead.
     void evict() {
-        std::vector<std::pair<std::uint32_t, std::size_t>> order;  // of the last read, then of coming
+        std::vector<std::pair<std::uint32_t, std::size_t>> order;  // era of the last read, then order of insertion
         order.reserve(nodes_.size());
         for (std::size_t i = 0; i < nodes_.size(); ++i)
             if (!nodes_[i]->must_stay) order.emplace_back(nodes_[i]->era.load(std::memory_order_relaxed), i);
@@ -196,7 +196,7 @@ class RecentMap {
         std::size_t slots = kFirstSlots;
         while (slots < 2 * (nodes_.size() + 1)) slots *= 2;
         auto made = std::make_unique<Table>(slots);
-        gone_.emplace_back();  // the last that may throw
+        gone_.emplace_back();  // nothing after this may throw
         for (std::size_t i = 0; i < nodes_.size(); ++i) {
             if (leaves[i])
                 gone.nodes.push_back(std::move(nodes_[i]));
@@ -214,7 +214,7 @@ class RecentMap {
     std::size_t most_bytes_, evict_above_;
     mutable std::mutex mutex_;
     std::size_t bytes_ = 0, in_era_bytes_ = 0;
-    std::vector<std::unique_ptr<Node>> nodes_;  // in the order in which they came
+    std::vector<std::unique_ptr<Node>> nodes_;  // in order of insertion
     std::list<Gone> gone_;                      // oldest first
     std::atomic<std::uint32_t> era_{1};
     std::atomic<Table*> table_{nullptr};

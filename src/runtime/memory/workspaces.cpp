@@ -10,15 +10,15 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kAlignment = 256;            // of a workspace and of the parts of one
+constexpr std::size_t kAlignment = 256;            // of a workspace and of its parts
 constexpr std::size_t kLeastCounterBytes = 16384;  // 4,096 tiles
-constexpr std::uintptr_t kPerThreadStream = 2;     // CU_STREAM_PER_THREAD: one handle that is another stream on every thread
+constexpr std::uintptr_t kPerThreadStream = 2;  // CU_STREAM_PER_THREAD: one handle that means a different stream on every thread
 
 std::size_t rounded(std::size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Of a request, with the gap to where its scratch may begin.
+// Bytes of a request's counters, with the padding before its scratch.
 std::size_t counter_bytes(const Workspaces::Request& request) {
     return rounded(request.zero_bytes);
 }
@@ -134,12 +134,12 @@ Workspaces::~Workspaces() {
     ear_->owner = nullptr;
 }
 
-// On a thread of the driver, or in a call of the caller's that destroys a graph.
+// Called on a thread of the driver, or in a call of the caller that destroys a graph.
 void Workspaces::hear_of_free_arena() {
     try {
         giving_back_.add([this] { give_back_free_arenas(); });
     } catch (...) {
-        // No memory or no thread: the arena waits for the next capture or the end.
+        // No memory or no thread: the arena waits for the next capture or for the end.
     }
 }
 
@@ -156,7 +156,7 @@ void Workspaces::give_back_free_arenas() {
     for (GraphArena& each : unused) give_back(each, *driver_);
 }
 
-// Where the context is gone its memory is too, and the address may be another's by now.
+// If the context is gone, its memory is too, and the address may belong to another allocation.
 void Workspaces::give_back(GraphArena& arena, const gpu::Driver& driver) {
     try {
         arena.context.make_current();
@@ -164,11 +164,11 @@ void Workspaces::give_back(GraphArena& arena, const gpu::Driver& driver) {
         static_cast<void>(new gpu::Buffer(std::move(arena.buffer)));
         return;
     }
-    const gpu::RelaxedCapture relaxed(driver);  // captures of other threads go on
+    const gpu::RelaxedCapture relaxed(driver);  // other threads may be capturing
     arena.buffer = gpu::Buffer();
 }
 
-// One that no graph holds any more, else a new one. REQUIRES: mutex_ is held.
+// An arena whose graph is gone, else a new one. REQUIRES: mutex_ is held.
 Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
     for (GraphArena& each : of_graphs_)
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
@@ -183,7 +183,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
 Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCapture& capture) {
     const NoCancel no_cancel;
     const Key key = key_of(request);
-    giving_back_.start();  // rather than in a callback of the driver
+    giving_back_.start();  // so that the driver's callback does not start the thread
     const std::lock_guard lock(mutex_);
     for (const GraphArena& each : of_graphs_)
         if (!each.is_free->load(std::memory_order_acquire) && each.capture_id == capture.id && each.key == key &&

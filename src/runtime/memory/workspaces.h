@@ -22,15 +22,14 @@ struct Workspace {
     std::size_t bytes = 0;
 };
 
-// Scratch memory: one arena a context and stream, so that two streams never share one, and one a captured graph and stream, so
-// that two graphs never do. All plans of a stream use its arena: they run one after another. An arena is as large as the largest
-// plan needs. Its counters, which plans find zero and leave zero, lie below the scratch of all plans. Thread-safe; finding an
-// arena that is large enough takes no lock outside captures.
+// Scratch memory. Each stream of a context has one arena, and so has each stream of a captured graph: two streams or two graphs
+// never share one. All plans of a stream use its arena, because they run one after another. It is as large as the largest plan
+// needs. Its counters, which plans find zero and leave zero, lie below the scratch of all plans. Thread-safe; finding an arena
+// that is large enough takes no lock outside captures.
 //
-// A stream's arena grows by taking another of twice the size, and all are given back at destruction alone: work that uses the
-// outgrown one may be pending. A graph's arena is given back once the graph and all that was made from it are destroyed: by a
-// thread of the library, since the driver's callback that tells of it may call nothing of CUDA. A capture that comes before the
-// thread takes it.
+// A stream's arena grows by allocating another of twice the size. All are freed only at destruction, because pending work may use
+// the outgrown one. A graph's arena is freed once the graph and everything made from it are destroyed: by a thread of the
+// library, because the driver's callback that reports this may not call CUDA. A capture that comes first reuses the arena.
 class Workspaces {
   public:
     explicit Workspaces(std::shared_ptr<const gpu::Driver> driver) : driver_(std::move(driver)) {}
@@ -42,24 +41,25 @@ class Workspaces {
         std::uint64_t context_id = 0;
         gpu::StreamHandle stream = nullptr;
         std::size_t bytes = 0;
-        std::size_t zero_bytes = 0;  // the leading ones, which are to be zero before the first use
+        std::size_t zero_bytes = 0;  // the leading bytes, which must be zero before the first use
     };
     // REQUIRES: the context is current. Throws DriverError{out_of_memory}.
     Workspace get(const Request& request);
 
-    // Whether get() needs no memory of the driver's. REQUIRES: the stream is not being captured.
+    // Whether get() would allocate nothing. REQUIRES: the stream is not being captured.
     bool holds(const Request& request) const;
 
-    // One arena of the current context that no stream has yet: the first stream whose arena, if it has one, is too small for its
-    // request takes it, so that a call does not wait for the driver's memory. At least as large as the request and twice as large
-    // as the arena of its stream, which nothing is enqueued on; nothing happens where holds(request). No lock is held that get()
-    // takes while the driver is asked. Throws DriverError{out_of_memory}.
+    // Allocates an arena of the current context ahead, so that a call does not wait for the driver. The first stream whose own
+    // arena is missing or too small for its request takes it. The arena has at least the size of the request and twice the size
+    // of its stream's present arena, on which nothing is enqueued. Does nothing if holds(request). While the driver allocates, no
+    // lock is held that get() takes. Throws DriverError{out_of_memory}.
     void reserve(const Request& request);
 
     std::size_t bytes() const;  // of all arenas
 
   private:
-    // Counters lie before `split`, scratch begins there: a plan with `zero_bytes` of counters is given the address so far before.
+    // Counters end at `split` and scratch begins there: a plan with `zero_bytes` of counters gets the address that many bytes
+    // before.
     struct Arena {
         gpu::DeviceAddress split = 0;
         std::size_t counter_bytes = 0;
@@ -72,7 +72,7 @@ class Workspaces {
     struct Key {
         std::uint64_t context_id = 0;
         std::uintptr_t stream = 0;
-        std::size_t thread = 0;  // of the per-thread default stream
+        std::size_t thread = 0;  // for the per-thread default stream
         bool operator==(const Key&) const = default;
         std::size_t hash() const noexcept;
     };
@@ -84,7 +84,7 @@ class Workspaces {
         Key key{};
         std::uint64_t capture_id = 0;
     };
-    // What callbacks of the driver tell that a graph is gone: they may come when this object is.
+    // Receives the driver's callbacks about destroyed graphs, which may come while the Workspaces are being destroyed.
     struct Ear {
         std::mutex mutex;
         Workspaces* owner = nullptr;
@@ -94,18 +94,18 @@ class Workspaces {
         Arena arena;
     };
     static Key key_of(const Request& request) noexcept;
-    // How counters become zero: in the order of the request's stream, which is not captured, or at once.
+    // How counters are zeroed: on the request's stream, if it is not captured, or at once.
     enum class Zeroing : std::uint8_t { in_stream, beside };
-    // An arena with the memory that it lies in.
+    // An arena with its memory.
     struct Made {
         Arena arena;
         gpu::Buffer buffer;
     };
-    // At least as large as the request wants and twice as large as `outgrown`.
+    // At least as large as the request needs and twice as large as `outgrown`.
     Made make(const Request& request, const Arena* outgrown, Zeroing zeroing) const;
     // REQUIRES: mutex_ is held.
     Arena keep(Made made);
-    // nullptr if none is large enough, or larger than `outgrown`, which may be nullptr. REQUIRES: mutex_ is held.
+    // nullptr if none is large enough and larger than `outgrown`, which may be nullptr. REQUIRES: mutex_ is held.
     const Reserved* reserved_for(const Request& request, const Arena* outgrown) const;
     // A reserved one if it is large enough, else a new one. REQUIRES: mutex_ is held.
     Arena next_of_stream(const Request& request, const Arena* outgrown);
@@ -118,13 +118,13 @@ class Workspaces {
 
     std::shared_ptr<const gpu::Driver> driver_;
     InsertOnlyMap<Key, Arena> of_streams_;
-    std::mutex reserving_;  // while one thread asks the driver, another finds what it got; taken before mutex_
+    std::mutex reserving_;  // while one thread allocates, others wait here and then find its result; taken before mutex_
     mutable std::mutex mutex_;
     std::list<GraphArena> of_graphs_;
     std::vector<Reserved> reserved_;
     std::deque<gpu::Buffer> buffers_;  // of streams
     std::shared_ptr<Ear> ear_ = std::make_shared<Ear>();
-    Background giving_back_{1};  // the last member: its thread uses the others
+    Background giving_back_{1};  // the last member, because its thread uses the others
 };
 
 }  // namespace autotune::runtime

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
-// In the flags of a key: a gemm's leave it 0.
+// Key flag of adds; 0 in keys of gemms.
 constexpr std::uint64_t kIsAdd = std::uint64_t{1} << 63;
 
 }  // namespace
@@ -33,7 +33,7 @@ AddPlanRequest::AddPlanRequest(const autotune_add_problem& given, const std::arr
 }
 
 PlanKey AddPlanRequest::key(std::uint64_t context_id) const noexcept {
-    // Numbers that no valid problem has stay apart from those that one has, since a plan is found before anything is checked.
+    // Invalid numbers must not collide with valid ones, because the plan is looked up before anything is checked.
     const auto bits = [](auto value, std::uint64_t most) { return std::min(static_cast<std::uint64_t>(value), most); };
     std::uint64_t flags = kIsAdd | bits(given_.type, 0xffU);
     for (std::size_t i = 0; i < aligns_.size(); ++i) flags |= bits(aligns_[i], 31U) << (40 + 5 * i);

@@ -11,7 +11,7 @@ namespace autotune::runtime {
 // Copies a caller's problem. Throws Failure{invalid argument} for a size that is not one of autotune_add_problem.
 autotune_add_problem read_problem(const autotune_add_problem* given);
 
-// An add as autotune_add_plan() and autotune_tuned_add() are asked for one. Refers to the struct: it must outlive the request.
+// A request for the plan of an add, by autotune_add_plan() or autotune_tuned_add(). Refers to the struct, which must outlive it.
 class AddPlanRequest final : public PlanRequest {
   public:
     explicit AddPlanRequest(const autotune_add_problem& given);

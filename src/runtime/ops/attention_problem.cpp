@@ -106,7 +106,7 @@ void DescribedAttention::add_tensor(const char* name, autotune_dtype type, const
     tensor.rank = 4;
     for (std::size_t i = 0; i < extents.size(); ++i) tensor.extents[i] = extents[i];
     const auto [batch, heads, rows, columns] = extents;
-    // Extents are below 2^31 and columns below 2^9 for every problem that the op takes: products that overflow are refused there.
+    // The op only accepts extents below 2^31 and columns below 2^9, and refuses problems whose products overflow.
     const auto product = [](std::int64_t left, std::int64_t right) {
         std::int64_t result = 0;
         if (__builtin_mul_overflow(left, right, &result))

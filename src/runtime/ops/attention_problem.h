@@ -10,11 +10,11 @@ namespace autotune::runtime {
 // Copies a caller's problem. Throws Failure{invalid argument} for a size that is not one of autotune_attention_problem.
 autotune_attention_problem read_problem(const autotune_attention_problem* given);
 
-// An attention problem, or that of its gradients, in the terms of autotune_problem: what the typed functions hand on. On the
-// stack, so that a call on a plan that is there allocates nothing.
+// Converts an attention problem, or that of its gradients, to an autotune_problem for the generic functions. Lives on the stack,
+// so that a call with a cached plan allocates nothing.
 class DescribedAttention {
   public:
-    // Throws Failure{invalid argument} naming the member: what the op itself cannot see.
+    // Throws Failure{invalid argument} naming the member, for errors that the op itself cannot see.
     DescribedAttention(const autotune_attention_problem& given, bool is_backward);
     DescribedAttention(const DescribedAttention&) = delete;
     DescribedAttention& operator=(const DescribedAttention&) = delete;
@@ -33,7 +33,7 @@ class DescribedAttention {
     bool is_bshd_;
 };
 
-// The scale of a call, where 0 means the usual 1 / sqrt(d). Throws Failure{invalid argument} for a number that is not above 0.
+// The scale of a call, where 0 means the usual 1 / sqrt(d). Throws Failure{invalid argument} unless the number is above 0.
 float scale_of(const autotune_attention_problem& problem, float scale);
 
 }  // namespace autotune::runtime

@@ -13,7 +13,8 @@
 namespace autotune::runtime {
 namespace {
 
-// A call's scalars as a plan takes them. A sentence for the first that is missing or of another type; nullopt if all are right.
+// Reads a call's scalars in the form that a plan takes. Returns a sentence for the first that is missing or has another type,
+// nullopt if all are right.
 using ScalarBits = std::array<std::uint64_t, Plan::kMostScalars>;
 std::optional<std::string> read_scalars(const autotune_call& call, const std::vector<autotune::Scalar>& wanted,
                                         ScalarBits& bits) {
@@ -28,7 +29,8 @@ std::optional<std::string> read_scalars(const autotune_call& call, const std::ve
     return std::nullopt;
 }
 
-// What is wrong with a call before its plan is known; empty if nothing is. `known` is the struct as this library knows it.
+// What is wrong with a call, as far as that is known before its plan; empty if nothing is. `known`: the struct in this library's
+// version.
 std::string read_call(const autotune_call* given, autotune_call& known) {
     if (given == nullptr) return "call is NULL";
     if (!copy_versioned(known, given))

@@ -10,10 +10,10 @@
 namespace autotune::runtime {
 namespace {
 
-// In the flags of a key: the structs of single ops leave it 0.
+// Key flag of described problems; 0 in keys of single-op structs.
 constexpr std::uint64_t kIsDescribed = std::uint64_t{1} << 62;
 
-// Two hashes of 64 bits side by side, of everything in order.
+// Two 64-bit hashes of all values in order.
 class KeyHash {
   public:
     void add(std::uint64_t word) noexcept {
@@ -23,7 +23,7 @@ class KeyHash {
         second_ ^= second_ >> 29;
     }
     void add(std::int64_t word) noexcept { add(static_cast<std::uint64_t>(word)); }
-    // REQUIRES: the length is added too.
+    // REQUIRES: the caller adds the length too.
     void add(const char* text, std::size_t length) noexcept {
         for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
             std::uint64_t word = 0;
@@ -47,14 +47,14 @@ const Element* element_at(const Element* first, std::size_t index) noexcept {
     return reinterpret_cast<const Element*>(reinterpret_cast<const char*>(first) + index * first->struct_size);
 }
 
-// The caller's element itself where it is as large as ours, else what we know of it, in `copy`. Null for a size that cannot be.
+// The caller's element itself if it is as large as ours, else its known members in `copy`. Null if no version has its size.
 template <typename Element>
 const Element* known_element(const Element* element, Element& copy) noexcept {
     if (element->struct_size == sizeof(Element)) return element;
     return copy_versioned(copy, element) ? &copy : nullptr;
 }
 
-// Every element says its size, and all say the same.
+// Checks that every element gives its size, and that all sizes are equal.
 template <typename Element>
 void check_array(const Element* first, std::size_t count, const char* name) {
     if (count == 0) return;
@@ -162,7 +162,7 @@ PlanKey DescribedPlanRequest::key(std::uint64_t context_id) const noexcept {
     return {{context_id, hash.first(), hash.second(), kIsDescribed | (addresses_.empty() ? 0U : 1U)}};
 }
 
-// The alignment is the address's where there is one: the tensor's place in the op's documented order says which.
+// The alignment of the address, if there is one: addresses come in the op's documented order of tensors.
 TensorDescription DescribedPlanRequest::description(const Op& op, const autotune_tensor& tensor) const {
     const DType type = dtype_of(tensor.type, (std::string("the type of tensor ") + tensor.name).c_str());
     TensorDescription described{.name = tensor.name, .dtype = type, .dims = dims_of(tensor)};

@@ -10,18 +10,18 @@
 
 namespace autotune::runtime {
 
-// autotune_problem, the description that serves every op, in the terms of this library.
+// Converts autotune_problem, the description that serves every op, to the library's own types.
 
 // A caller's problem after the checks that need no op. Refers to the caller's arrays, which must outlive it.
 class GivenProblem {
   public:
-    // Throws Failure{invalid argument} for sizes that cannot be and NULL where something must be.
+    // Throws Failure{invalid argument} for sizes that no version has, and for NULL where an address is required.
     explicit GivenProblem(const autotune_problem* given);
 
     std::string_view op() const noexcept { return given_.op; }
     std::size_t tensor_count() const noexcept { return given_.tensor_count; }
     std::size_t attribute_count() const noexcept { return given_.attribute_count; }
-    // By position in the caller's array, whose elements are as large as the caller's struct says: those themselves, or `copy`.
+    // By position in the caller's array, whose element size the caller's struct gives. Returns the element itself, or `copy`.
     const autotune_tensor& tensor(std::size_t index, autotune_tensor& copy) const noexcept;
     const autotune_attribute& attribute(std::size_t index, autotune_attribute& copy) const noexcept;
 
@@ -29,23 +29,24 @@ class GivenProblem {
     autotune_problem given_{};
 };
 
-// A problem as autotune_plan_create() and autotune_tuned() are asked for one.
+// A request for the plan of a described problem, by autotune_plan_create() or autotune_tuned().
 class DescribedPlanRequest final : public PlanRequest {
   public:
-    // As the problem says.
+    // With the alignments that the problem gives.
     explicit DescribedPlanRequest(const autotune_problem* given) : given_(given) {}
-    // As one call says: alignments are those of its addresses, in the op's documented order. REQUIRES: they outlive this.
+    // With the alignments of one call's addresses, in the op's documented order. REQUIRES: they outlive this.
     DescribedPlanRequest(const autotune_problem* given, std::span<const void* const> addresses)
         : given_(given), addresses_(addresses) {}
 
-    // A hash of 128 bits of all that the caller says: names, types, extents, strides, alignments, attributes.
+    // A 128-bit hash of everything that the caller gives: names, types, extents, strides, alignments, attributes.
     PlanKey key(std::uint64_t context_id) const noexcept override;
     // REQUIRES: problem() was called.
     CallForm form() const noexcept override { return form_; }
     Problem problem(const Catalogue& catalogue) const override;
     std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
                                      const std::string& word) const override;
-    // Where a scalar is fixed at zero one that leaves it open, and then one whose tensors are aligned to their elements alone.
+    // If a scalar is fixed at zero: a problem that leaves it open, then one whose tensors are also aligned to their elements
+    // only.
     std::vector<Problem> wider_problems(const Catalogue& catalogue) const override;
 
   private:

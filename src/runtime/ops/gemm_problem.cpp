@@ -18,7 +18,7 @@ namespace {
 struct Operand {
     const char* name;
     std::int64_t rows, cols;  // as stored, row-major
-    // None: dense, which the public struct says by 0.
+    // nullopt: dense; the public struct has 0 for it.
     std::optional<std::int64_t> ld, stride;
     int align;  // 0: 16
     DType type;
@@ -42,7 +42,7 @@ void check_members(const autotune_gemm_problem& given) {
         refuse("beta is " + std::to_string(static_cast<int>(given.beta)) + ", no value of autotune_beta");
 }
 
-// As stored: `rows` x `cols` in the caller's order, turned to row-major.
+// As stored: `rows` x `cols` in the caller's order, converted to row-major.
 Operand operand(const char* name, std::int64_t rows, std::int64_t cols, bool column_major) {
     return {name, column_major ? cols : rows, column_major ? rows : cols, {}, {}, 0, DType::f16};
 }
@@ -65,7 +65,7 @@ std::array<Operand, 3> operands_of(const autotune_gemm_problem& given) {
     return {a, b, c};
 }
 
-// Fills what was left to the library and refuses what cannot be.
+// Fills in the defaults and refuses invalid values.
 void settle(Operand& operand, std::int64_t batch) {
     const std::string name = operand.name;
     constexpr std::int64_t limit = std::int64_t{1} << 31;  // of an extent or a leading dimension; products stay below 2^62
@@ -90,7 +90,7 @@ gemm::Spec::Stored stored(const Operand& operand, std::int64_t batch) {
     return {.ld = operand.ld, .stride = batch == 1 ? std::nullopt : operand.stride, .alignment_bytes = operand.align};
 }
 
-// A settled matrix as the op's tensor: dimensions in the order of the formula. REQUIRES: settle() was called.
+// A settled matrix as the op's tensor, dimensions in the order of the formula. REQUIRES: settle() was called.
 TensorDescription description(const char* name, const Operand& operand, std::int64_t batch, bool transposed) {
     const Dim rows{operand.rows, *operand.ld}, cols{operand.cols, 1};
     return {.name = name,
@@ -116,7 +116,7 @@ autotune_gemm_problem read_problem(const autotune_gemm_problem* given) {
 
 namespace {
 
-// A problem with its members settled, and in the row-major order of its op.
+// A problem with its defaults filled in, in the row-major order of its op.
 struct RowMajorGemm {
     explicit RowMajorGemm(const autotune_gemm_problem& problem) : given(problem), operands(operands_of(problem)) {
         for (Operand& each : operands) settle(each, batch);
@@ -132,7 +132,7 @@ struct RowMajorGemm {
     std::array<Operand, 3> operands;
 };
 
-// As any op is described. The sentences of refusals are those of the description.
+// Makes the problem from a description, as for any op. Texts of refusals come from there.
 Problem described(const RowMajorGemm& settled, const Catalogue& catalogue) {
     const auto& [a, b, c] = settled.operands;
     ProblemDescription description{.op = "gemm",
@@ -160,8 +160,8 @@ gemm::Spec spec_of(const RowMajorGemm& settled) {
 
 }  // namespace
 
-// Straight to what the op makes of a description, which takes a sixth of the instructions: a plan makes two problems,
-// and a first call in the background three.
+// Makes the problem without a description, in a sixth of the instructions: a plan makes two problems, a first call in the
+// background three.
 Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogue) {
     check_members(given);
     const RowMajorGemm settled(given);
@@ -169,7 +169,7 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
     try {
         if (is_word) return gemm::make_problem(spec_of(settled));
     } catch (const Error&) {
-        // The description says why.
+        // The description gives the reason.
     }
     return described(settled, catalogue);
 }
@@ -177,7 +177,7 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
                autotune_beta beta) noexcept {
     const auto word = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
-    // Numbers that no valid problem has stay apart from those that one has, since a plan is found before anything is checked.
+    // Invalid numbers must not collide with valid ones, because the plan is looked up before anything is checked.
     const auto bits = [](auto value) { return std::min<std::uint64_t>(static_cast<std::uint64_t>(value), 0xffU); };
     std::uint64_t flags = bits(given.ab_type) | bits(given.c_type) << 8 | bits(given.accumulator) << 16 | bits(given.order) << 24;
     flags |= (given.trans_a != 0 ? 1ULL : 0ULL) << 32 | (given.trans_b != 0 ? 1ULL : 0ULL) << 33 |

@@ -12,9 +12,9 @@
 
 namespace autotune::runtime {
 
-// The public struct in the terms of this library: what is checked, and how column-major becomes row-major. A column-major
-// C = op(A) op(B) is, in the same memory, a row-major C' = op(B)' op(A)': the operands swap places, and so do m and n.
-// CallForm::order says which address is which.
+// Converts the public struct to the library's own types: checks it, and turns column-major into row-major. A column-major C =
+// op(A) op(B) is, in the same memory, a row-major C' = op(B)' op(A)': the operands swap, and so do m and n. CallForm::order gives
+// the address of each tensor.
 
 // Copies a caller's problem. Throws Failure{invalid argument} for a size that is not one of autotune_gemm_problem.
 autotune_gemm_problem read_problem(const autotune_gemm_problem* given);
@@ -26,17 +26,18 @@ inline bool swaps_operands(const autotune_gemm_problem& given) {
     return given.order == AUTOTUNE_COLUMN_MAJOR;
 }
 
-// What is looked up before every launch: no checks, no allocation. `aligns` are alignment classes of a, b and c in the caller's
-// order.
+// The key that is looked up before every launch: no checks, no allocation. `aligns`: alignment classes of a, b and c in the
+// caller's order.
 PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, const std::array<unsigned, 3>& aligns,
                autotune_beta beta) noexcept;
 
-// A gemm as autotune_gemm_plan() and autotune_tuned_gemm() are asked for one. Refers to the struct: it must outlive the request.
+// A request for the plan of a gemm, by autotune_gemm_plan() or autotune_tuned_gemm(). Refers to the struct, which must outlive
+// it.
 class GemmPlanRequest final : public PlanRequest {
   public:
-    // As the struct says; the plan is to serve every call that it allows.
+    // For a plan that serves every call that the struct allows.
     explicit GemmPlanRequest(const autotune_gemm_problem& given);
-    // As one call says: alignments are those of its addresses in the caller's order, beta is its own.
+    // For one call: the alignments of its addresses in the caller's order, and its beta.
     GemmPlanRequest(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
 
     PlanKey key(std::uint64_t context_id) const noexcept override;

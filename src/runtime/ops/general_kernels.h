@@ -6,7 +6,7 @@
 
 namespace autotune::runtime {
 
-// Kernels that can do every gemm of the usual types and layouts, small and quick to compile: what stands in while a better one is
+// Kernels that can do every gemm of the usual types and layouts, small and quick to compile. They stand in while better ones are
 // compiled.
 std::vector<GeneralKernel> general_kernels();
 

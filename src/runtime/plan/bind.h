@@ -13,9 +13,9 @@
 
 namespace autotune::runtime {
 
-// An instance with how it was found.
+// An instance and its origin.
 struct ChosenInstance {
-    std::shared_ptr<const Instance> instance;  // nullptr where nothing is launched
+    std::shared_ptr<const Instance> instance;  // nullptr if nothing is launched
     autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
     double recorded_us = 0;
     double recorded_rival_us = 0;
@@ -23,15 +23,15 @@ struct ChosenInstance {
     SharedPlan when_zero = nullptr;
 };
 
-// The plan of a problem by an instance, in the context of the spec: not yet kept. Throws DriverError.
+// Binds an instance to a problem in the context of the spec. The plan is not cached yet. Throws DriverError.
 std::shared_ptr<Plan> bind(Services& services, const ChosenInstance& chosen, const Problem& problem, const PlanSpec& spec);
 
-// The plan of a problem with nothing to add up (OpSchema::empty_sums): nothing is looked up, and nothing is faster. Without an
-// instance where nothing is written either. `if_loaded`: nullptr where its kernel is not loaded.
+// The plan of a problem whose sums are empty (OpSchema::empty_sums); nothing is looked up. Without an output it has no instance.
+// `if_loaded`: nullptr if its kernel is not loaded.
 enum class EmptySumKernel : std::uint8_t { load, if_loaded };
 SharedPlan bind_empty_sum(Services& services, const PlanSpec& spec, EmptySumKernel kernel);
 
-// A failure that another candidate would meet too.
+// Whether another candidate would fail in the same way.
 bool is_final(const Error& error);
 
 }  // namespace autotune::runtime

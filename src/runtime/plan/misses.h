@@ -18,7 +18,7 @@
 
 namespace autotune::runtime {
 
-// Counts the problems that no winner answered, for a later sweep to tune, where the settings ask for it. Thread-safe.
+// If the settings ask for it, counts the problems without a winner, for a later sweep to tune. Thread-safe.
 class Misses {
   public:
     // REQUIRES: all outlive it. `readers`: they read the database that the misses are written to.
@@ -28,13 +28,14 @@ class Misses {
     Misses(const Misses&) = delete;
     Misses& operator=(const Misses&) = delete;
 
-    // Notes a problem and what served it, once for the plan that was made. Launches of that plan are counted by raising the
-    // result; nullptr if nothing is noted. REQUIRES: the device outlives this.
+    // Records a problem and the source of its kernel, once per plan. The plan counts its launches by raising the result; nullptr
+    // if nothing is recorded. REQUIRES: the device outlives this.
     using Calls = std::shared_ptr<std::atomic<std::int64_t>>;
     Calls note(const Problem& problem, const Device& device, dispatch::Source source);
-    // Counts no more what `has_winner` says is tuned now: a plan that the caller holds would note it again and again.
+    // Drops the misses that are tuned now, as `has_winner` says: a plan that the caller holds would record them again and again.
     void forget(const std::function<bool(const Problem&, const Device&)>& has_winner);
-    // Writes what was noted. A database that cannot be written is one warning; throws std::bad_alloc alone, with the misses kept.
+    // Writes what was recorded. A database that cannot be written is one warning. Throws only std::bad_alloc, and keeps the
+    // misses then.
     void flush();
 
   private:
@@ -42,7 +43,7 @@ class Misses {
         Problem problem;
         const Device* device;
         dispatch::Source source;
-        Calls calls;  // and the plan itself, since they were last written
+        Calls calls;  // launches and the plan itself, since the last write
     };
 
     void write(const std::vector<db::Miss>& misses) const;

@@ -19,8 +19,9 @@ void PickUp::look() {
     services_.misses.flush();
 }
 
-// Where the next call would compile or load the winner's code, it is compiled and loaded here: the call binds it only. A winner
-// that cannot be loaded does not push out what serves. Under ON_MISS_BACKGROUND another thread loads it, into the context too.
+// If the next call would have to compile or load the winner's code, that is done here, so that the call only binds it. A winner
+// that cannot be loaded does not replace the present plan. Under ON_MISS_BACKGROUND another thread loads it, also into the
+// context.
 bool PickUp::is_outdated(const Plan& plan) {
     if (plan.origin() == AUTOTUNE_ORIGIN_PINNED || plan.is_empty_sum()) return false;
     const bool is_tuned = plan.origin() == AUTOTUNE_ORIGIN_EXACT || plan.origin() == AUTOTUNE_ORIGIN_SHIPPED;

@@ -5,16 +5,16 @@
 
 namespace autotune::runtime {
 
-// Lets a running program find winners that are stored while it runs. A thread of the library calls it now and then, no call of
-// the program does. Thread-safe.
+// Finds winners that are stored while the program runs. A thread of the library calls it periodically; calls of the program do
+// not. Thread-safe.
 class PickUp {
   public:
     // REQUIRES: both outlive it.
     PickUp(Services& services, PlanCache& cache) : services_(services), cache_(cache) {}
 
-    // Writes the misses. Where winners were stored since the last look, or removed, it finds the plans of the cache that another
-    // winner serves now: they are made again when they are looked up next. Other plans, plans that a caller holds, and graphs
-    // stay as they are. Throws std::bad_alloc.
+    // Writes the misses. If winners were stored or removed since the last time, marks the cached plans that another winner should
+    // serve now: they are made again at their next look-up. Other plans, plans that a caller holds, and graphs stay as they are.
+    // Throws std::bad_alloc.
     void look();
 
   private:

@@ -10,7 +10,7 @@
 namespace autotune::runtime {
 namespace {
 
-// What cuMemAlloc gives, and what kernels may assume of their workspace.
+// The alignment that cuMemAlloc gives and that kernels may assume for their workspace.
 constexpr std::uintptr_t kWorkspaceMisalignedBits = 255;
 
 std::size_t aligned(std::size_t bytes) {
@@ -37,7 +37,7 @@ std::string misaligned(const std::string& name, std::uintptr_t address, std::uin
            " bytes; make one with a smaller problem.align_" + name;
 }
 
-// A scalar that the problem's class fixes at zero: the attribute of its name says so.
+// Whether the problem's class fixes the scalar at zero: the attribute of its name says so.
 bool is_zero(const Problem& problem, const std::string& scalar) {
     return std::any_of(problem.attributes.begin(), problem.attributes.end(), [&](const Attribute& attribute) {
         return attribute.name == scalar && attribute.value == AttributeValue("zero");
@@ -49,7 +49,7 @@ bool is_zero_float(std::uint64_t bits) {
     return (bits & 0x7fffffffU) == 0;
 }
 
-// Where nothing is launched.
+// Empty if nothing is launched.
 std::string symbol_of(const std::shared_ptr<const Instance>& instance) {
     return instance ? instance->symbol : "";
 }
@@ -94,7 +94,7 @@ Plan::Plan(const Parts& parts)
         const std::size_t at = form_.order[i];
         may_be_null_[at] = tensor.is_empty();  // or absent
         misaligned_bits_[at] = may_be_null_[at] ? 0 : static_cast<std::uintptr_t>(tensor.alignment_bytes) - 1;
-        tensor_names_[i] = tensor.name;  // the problem's names stand in the documented order, whatever addresses they get
+        tensor_names_[i] = tensor.name;  // the problem names its tensors in the documented order, whatever the order of addresses
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
     const auto written =
@@ -106,7 +106,7 @@ Plan::Plan(const Parts& parts)
     bytes_ = kept_bytes();
 }
 
-// As malloc gives it: 16 bytes beside each piece. Most are the arguments of the steps and the maps of tensors.
+// With malloc's overhead of 16 bytes per allocation. Most of it is arguments of the steps and tensor maps.
 std::size_t Plan::kept_bytes() const {
     std::size_t bytes = sizeof(Plan) + 16 * problem_.tensors.size() + candidate_.size();
     for (const LaunchStep& step : launch_.plan().steps) {
@@ -121,7 +121,7 @@ std::size_t Plan::kept_bytes() const {
     return bytes + (when_zero_ ? when_zero_->bytes() : 0);
 }
 
-// Every output with every other tensor, so that two outputs stand together once.
+// Pairs every output with every other tensor; two outputs form one pair.
 void Plan::find_pairs() {
     const std::vector<Tensor>& tensors = problem_.tensors;
     footprints_.reserve(tensor_count_);
@@ -138,7 +138,8 @@ void Plan::find_pairs() {
     }
 }
 
-// Counters of both plans end where the scratch of both begins, so that neither's scratch dirties the other's counters.
+// Aligns both plans so that their counters end, and their scratch begins, at the same address: neither's scratch overwrites the
+// other's counters.
 void Plan::share_workspace() {
     const LaunchPlan& own = launch_.plan();
     workspace_bytes_ = own.workspace_bytes;
@@ -171,18 +172,18 @@ bool Plan::is_foreign() const noexcept {
     return fork_generation_ != fork_generation();
 }
 
-// Whether a context is current and not the plan's.
+// Whether the current context is not the plan's.
 bool Plan::is_of_another_context() const {
     const auto current = gpu::current_context(*driver_);
     return current && current->id != context_id_;
 }
 
-// What is wrong with the first address of a call that kernels of the context cannot reach; nullopt if they reach all.
+// A sentence about the first address of a call that kernels of the context cannot reach; nullopt if they reach all.
 std::optional<std::string> Plan::out_of_reach(const Call& call) const {
     for (std::size_t i = 0; i < tensor_count_; ++i) {
         const gpu::DeviceAddress address = device_address(call.tensors[i]);
         if (address == 0 || reach_->knows(context_id_, address)) continue;
-        if (is_of_another_context()) return std::nullopt;  // the launch is refused for that
+        if (is_of_another_context()) return std::nullopt;  // refuse_launch() reports that
         if (const auto device = reach_->beyond(context_id_, address))
             return tensor_names_[i] + " is memory of device " + std::to_string(*device) + ", but device " +
                    std::to_string(gpu::current_ordinal(*driver_)) +
@@ -191,7 +192,7 @@ std::optional<std::string> Plan::out_of_reach(const Call& call) const {
     return std::nullopt;
 }
 
-// Says why the driver refused a launch where that is plain.
+// Explains why the driver refused a launch, if the reason is known.
 autotune_status Plan::refuse_launch(int code, gpu::StreamHandle stream) const {
     if (is_of_another_context())
         return fail(AUTOTUNE_INVALID_ARGUMENT, "the plan was made in another CUDA context than the one that is current");
@@ -216,7 +217,7 @@ autotune_status Plan::refuse_argument(const std::string& why) const noexcept {
     }
 }
 
-// The first pair that overlaps and must not. Arrays whose ranges do not meet take two subtractions.
+// The first pair that overlaps and must not. Two subtractions suffice for ranges that do not meet.
 const Plan::Pair* Plan::overlapping(const Call& call) const noexcept {
     for (const Pair& pair : pairs_) {
         const std::uintptr_t output = bits_of(call.tensors[pair.output]), other = bits_of(call.tensors[pair.other]);
@@ -229,7 +230,7 @@ const Plan::Pair* Plan::overlapping(const Call& call) const noexcept {
     return nullptr;
 }
 
-// Whether a call may be enqueued; refuse() says what is wrong with it.
+// Whether a call may be enqueued; refuse() gives the reason if not.
 bool Plan::is_fit(const Call& call) const noexcept {
     if (call.tensors.size() < tensor_count_ || call.scalars.size() < scalar_count_) return false;
     bool is_good = true;
@@ -246,12 +247,12 @@ bool Plan::is_fit(const Call& call) const noexcept {
     return is_good;
 }
 
-// Of ops that work in place, where this pair does not.
+// For ops that work in place, when this pair does not.
 std::string Plan::in_place_rule() const {
     return form_.may_be_in_place ? ", unless " + tensor_names_[output_] + " is an input of the same layout" : "";
 }
 
-// Which of the checks in is_fit() a call fails; cold, so it may build a sentence.
+// Reports which check of is_fit() the call fails. Not on the hot path, so it may build a sentence.
 autotune_status Plan::refuse(const Call& call) const {
     if (call.tensors.size() < tensor_count_ || call.scalars.size() < scalar_count_)
         return fail(AUTOTUNE_INVALID_ARGUMENT, "the call passes " + std::to_string(call.tensors.size()) + " tensors and " +
@@ -289,7 +290,7 @@ autotune_status Plan::refuse(const Call& call) const {
 autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noexcept {
     try {
         if (is_foreign()) return fail(AUTOTUNE_FORKED, "the plan was made in the parent process; CUDA does not survive a fork");
-        if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute, and addresses of nothing may be NULL
+        if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute; addresses of empty tensors may be NULL
         if (!is_fit(call)) return refuse(call);
 
         if (reach_)

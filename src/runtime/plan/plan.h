@@ -18,8 +18,8 @@
 
 namespace autotune::runtime {
 
-// A candidate bound to one problem in one context, ready to be enqueued. Immutable once it is shared by threads. A plan may hold
-// another, for calls in which one of its scalars is zero: each call takes the one that its scalars allow.
+// A candidate bound to one problem in one context, ready to be enqueued. Immutable once threads share it. A plan may hold a
+// second one for calls in which one of its scalars is zero; each call uses the one that fits its scalars.
 class Plan {
   public:
     static constexpr std::size_t kMostTensors = CallForm::kMostTensors;
@@ -38,34 +38,34 @@ class Plan {
     };
     struct Parts {
         std::shared_ptr<const gpu::Driver> driver;
-        std::shared_ptr<const Instance> instance;  // nullptr where nothing is launched
+        std::shared_ptr<const Instance> instance;  // nullptr if nothing is launched
         const Family& family;
         const Problem& problem;
         const Device& device;
         std::uint64_t context_id = 0;
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
-        double recorded_us = 0;  // of a stored winner of this very problem; 0: none
+        double recorded_us = 0;  // of a stored winner of exactly this problem; 0: none
         double recorded_rival_us = 0;
-        double regret = -1;  // expected against the best known; negative: not known
+        double regret = -1;  // expected loss against the best known kernel; negative: unknown
         CallForm form{};
         std::shared_ptr<LastError> errors;
-        std::shared_ptr<const Plan> when_zero;  // of the same problem with that scalar fixed at zero; may be nullptr
+        std::shared_ptr<const Plan> when_zero;  // for the same problem with that scalar fixed at zero; may be nullptr
         std::size_t zero_scalar = 0;
-        std::shared_ptr<gpu::Reach> reach = nullptr;  // where the process has several devices
+        std::shared_ptr<gpu::Reach> reach = nullptr;  // if the process has several devices
     };
 
     // REQUIRES: the context of `context_id` is current. Throws DriverError.
     explicit Plan(const Parts& parts);
 
-    // Every launch of this plan raises it; those of when_zero() do not. REQUIRES: nobody else has the plan yet.
+    // Every launch of this plan raises the counter; launches of when_zero() do not. REQUIRES: nobody else has the plan yet.
     void count_calls(std::shared_ptr<std::atomic<std::int64_t>> calls) { calls_ = std::move(calls); }
 
-    // Checks the call and enqueues it. Nothing but the launch happens unless it fails.
+    // Checks the call and enqueues it. Unless it fails, it does nothing but launch.
     autotune_status run(const Call& call, gpu::StreamHandle stream) const noexcept;
 
     std::size_t workspace_bytes() const { return workspace_bytes_; }
     std::size_t workspace_zero_bytes() const { return workspace_zero_bytes_; }
-    // What it keeps of the host's memory, when_zero() included, its kernel's code not.
+    // Host memory that it keeps: when_zero() is included, the kernel's code is not.
     std::size_t bytes() const { return bytes_; }
     // The plan for calls in which a scalar is zero; nullptr if this one serves them too.
     const Plan* when_zero() const { return when_zero_.get(); }
@@ -77,18 +77,18 @@ class Plan {
     double expected_regret() const { return regret_; }
     const Problem& problem() const { return problem_; }
     const Device& device() const { return device_; }
-    // Whether it serves a problem whose sums are of nothing, which no winner does.
+    // Whether its sums are empty; no winner serves such problems.
     bool is_empty_sum() const;
-    // By the family's cost model, computed now; 0: it has no opinion.
+    // Predicted by the family's cost model, now; 0: no prediction.
     double predicted_us() const;
     std::size_t tensor_count() const { return tensor_count_; }
     // The problem's scalars, in the order of the call: names and types.
     const std::vector<Scalar>& scalars() const { return problem_.scalars; }
     bool is_foreign() const noexcept;  // made before a fork
     bool is_of(std::string_view op) const noexcept { return op_ == op; }
-    // For a function that is given the plan of another op.
+    // For a function that was given the plan of another op.
     autotune_status refuse_op(const char* function) const noexcept;
-    // For an argument that cannot be, in one sentence.
+    // For an invalid argument, explained in one sentence.
     autotune_status refuse_argument(const std::string& why) const noexcept;
 
   private:
@@ -122,7 +122,7 @@ class Plan {
     std::size_t tensor_count_;
     std::size_t scalar_count_;
     std::size_t output_ = 0;  // the first tensor that is written, in the order of the call
-    // An output with another tensor, as places in the order of the call and of the problem.
+    // An output and another tensor, as positions in the call and in the problem.
     struct Pair {
         std::uint8_t output, other, output_in_problem, other_in_problem;
         bool may_be_same;
@@ -134,10 +134,10 @@ class Plan {
     double recorded_us_, recorded_rival_us_, regret_;
     std::string candidate_;
     std::shared_ptr<const Plan> when_zero_;
-    std::shared_ptr<std::atomic<std::int64_t>> calls_;  // of a plan that a winner would better
+    std::shared_ptr<std::atomic<std::int64_t>> calls_;  // for plans that a winner would improve
     std::size_t zero_scalar_;
     std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;
-    // Where the workspaces of the two plans begin in the one that a call passes: their counters end at one place.
+    // Offsets of the two plans' workspaces in the one that a call passes: both have their counters end at one address.
     std::size_t own_offset_ = 0, zero_offset_ = 0;
     std::uint64_t context_id_;
     std::shared_ptr<gpu::Reach> reach_;

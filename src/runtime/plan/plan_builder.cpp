@@ -23,7 +23,8 @@ using dispatch::ResolvedCandidate;
 using dispatch::Source;
 using dispatch::WarmupEntry;
 
-// Of those predicted fastest, where the compiler's report disqualifies the first: each is compiled to read its report.
+// How many alternatives are tried, fastest predicted first, if the compiler's report disqualifies the first candidate: each must
+// be compiled to get its report.
 constexpr std::size_t kInsteadTried = 4;
 
 autotune_origin public_origin(Origin origin) {
@@ -53,7 +54,7 @@ SharedPlan PlanBuilder::make(const PlanSpec& spec) {
     if (SharedPlan known = cache_.made(spec.key)) return known;
     return making_.run(spec.key, [&]() -> SharedPlan {
         if (SharedPlan known = cache_.made(spec.key)) return known;
-        const std::uint64_t generation = cache_.generation();  // a refresh from here on makes the plan an old one
+        const std::uint64_t generation = cache_.generation();  // after a refresh from here on, the plan counts as old
         SharedPlan plan = build(spec);
         if (!has_planned_.exchange(true)) process_end::watch(process_end::After::planned);
         cache_.keep(spec.key, plan, generation);
@@ -61,8 +62,8 @@ SharedPlan PlanBuilder::make(const PlanSpec& spec) {
     });
 }
 
-// Candidates in the order to try them. Defaults are looked for only where no other candidate serves: predicting all of them takes
-// longer than everything else.
+// Tries candidates in order. Defaults are computed only if no other candidate serves, because predicting all of them takes
+// longest.
 SharedPlan PlanBuilder::build(const PlanSpec& spec) {
     const Problem& problem = spec.problem;
     if (services_.catalogue.op_of(problem).empty_sums(problem)) return bind_empty_sum(services_, spec, EmptySumKernel::load);
@@ -86,17 +87,16 @@ SharedPlan PlanBuilder::build(const PlanSpec& spec) {
     return plan;
 }
 
-// A kernel of its own for calls in which the scalar is zero is worth compiling where somebody tuned one. nullptr otherwise.
+// Calls with a zero scalar get a kernel of their own only if that problem has a stored winner. nullptr otherwise.
 SharedPlan PlanBuilder::build_when_zero(const PlanSpec& spec) {
     if (!spec.zeroed || services_.dispatcher.pin().holds_for(*spec.zeroed)) return nullptr;
     Attempt attempt{*spec.zeroed, spec};
     return first_usable(services_.dispatcher.stored().winners(*spec.zeroed, services_.device(spec.context.ordinal)), attempt);
 }
 
-// A stored winner that will not compile or load any more is a warning, and the next candidate's turn. It is also the next one's
-// turn after one that nobody measured for this problem and the tuner would not measure either: it spills, say, and takes three
-// times as long. But not where the next one is predicted to be slower than that: eighty bytes spilled are no reason to take a
-// kernel without wgmma.
+// If a stored winner no longer compiles or loads, that is a warning, and the next candidate is tried. The next one is also tried
+// after an unmeasured candidate that the compiler's report disqualifies, because it spills and takes three times as long, say. It
+// is skipped if it is predicted to be slower than even that: eighty spilled bytes are no reason to take a kernel without wgmma.
 std::shared_ptr<Plan> PlanBuilder::first_usable(const std::vector<ResolvedCandidate>& candidates, Attempt& attempt) {
     const Device& device = services_.device(attempt.spec.context.ordinal);
     const auto warn = [&](const ResolvedCandidate& found, const char* why) {
@@ -134,8 +134,8 @@ std::shared_ptr<Plan> PlanBuilder::bind_disqualified(Attempt& attempt) {
     return plan;
 }
 
-// The best for the first problem of a weight, say; but not where that would have to be compiled and one that serves all its
-// problems would not: a server had those compiled before.
+// Usually the best candidate. But if that would have to be compiled, and a kernel for all row counts is compiled already (a
+// server warmed it), the latter.
 std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, const Device& device, std::size_t count) {
     Dispatcher& dispatcher = services_.dispatcher;
     Instances& instances = services_.instances;
@@ -146,13 +146,13 @@ std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, cons
     return own;
 }
 
-// Infinity where its family has no opinion.
+// Infinity if its family makes no prediction.
 double PlanBuilder::predicted_us(const Candidate& candidate, const Problem& problem, const Device& device) const {
     const auto us = services_.catalogue.find_family(candidate.family)->predict_us(problem, candidate.config, device);
     return us.value_or(std::numeric_limits<double>::infinity());
 }
 
-// Loads the kernel that plans of the entry's problem take into the context, or what they fall back on; says which.
+// Loads the kernel that plans of the entry's problem use, or its fallback, into the context; returns which one.
 std::string PlanBuilder::make_ready(const WarmupEntry& entry, const PlanSpec& spec) {
     PlanSpec own = spec;
     own.problem = entry.problem;
@@ -177,7 +177,7 @@ std::size_t PlanBuilder::warm(const PlanSpec& spec) {
     std::exception_ptr failure;
     std::set<std::string> loaded;
     const gpu::BorrowedContext borrowed(services_.driver);
-    Background workers(static_cast<unsigned>(usable_compilers(0)));  // ends before what its threads use
+    Background workers(static_cast<unsigned>(usable_compilers(0)));  // its threads end before what they use is destroyed
     for (const WarmupEntry& each : entries) {
         workers.add([&] {
             try {

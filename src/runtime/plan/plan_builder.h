@@ -17,26 +17,25 @@
 
 namespace autotune::runtime {
 
-// Makes the best plan of a problem: candidates from dispatch in their order, the first whose code compiles and loads.
-// Thread-safe.
+// Makes the best plan of a problem: the first candidate, in the order of dispatch, whose code compiles and loads. Thread-safe.
 class PlanBuilder {
   public:
     // REQUIRES: both outlive it.
     PlanBuilder(Services& services, PlanCache& cache) : services_(services), cache_(cache) {}
 
-    // The best plan, which the cache keeps from then on. Threads that want one problem get the plan of the first; those that want
-    // others do not wait. Throws Failure or Error where no candidate works.
+    // The best plan; the cache keeps it. If threads request the same problem, the first makes the plan for all; requests for
+    // other problems do not wait. Throws Failure or Error if no candidate works.
     SharedPlan make(const PlanSpec& spec);
-    // Makes ready every kernel that plans of this problem take for a first extent of 1 up to the problem's own; how many there
-    // are.
+    // Loads every kernel that plans of this problem use when its first extent is 1 up to the problem's own. Returns how many
+    // there are.
     std::size_t warm(const PlanSpec& spec);
 
   private:
-    // Why a working candidate is not taken while there may be another: the compiler's report speaks against it.
+    // A working candidate that the compiler's report disqualifies, kept in case there is no better one.
     struct DisqualifiedCandidate {
         dispatch::ResolvedCandidate found;
         std::shared_ptr<const Instance> instance;
-        double likely_us = 0;  // predicted, and slower for what disqualifies it
+        double likely_us = 0;  // predicted time multiplied by its slowdown
     };
     // The candidates of one problem, tried one after the other.
     struct Attempt {
@@ -45,12 +44,12 @@ class PlanBuilder {
         SharedPlan when_zero = nullptr;
         std::exception_ptr failure = nullptr;                              // the first
         dispatch::Source source = dispatch::Source::none;                  // of the one that works
-        std::optional<DisqualifiedCandidate> disqualified = std::nullopt;  // the best of those
+        std::optional<DisqualifiedCandidate> disqualified = std::nullopt;  // the best of the disqualified
     };
 
     SharedPlan build(const PlanSpec& spec);
     SharedPlan build_when_zero(const PlanSpec& spec);
-    // nullptr if none of them works. What was measured is fit, whatever the compiler says of it.
+    // nullptr if none works. A measured candidate is never disqualified, whatever the compiler reports.
     std::shared_ptr<Plan> first_usable(const std::vector<dispatch::ResolvedCandidate>& candidates, Attempt& attempt);
     std::shared_ptr<Plan> bind_disqualified(Attempt& attempt);
     std::vector<dispatch::ResolvedCandidate> untuned(const Problem& problem, const Device& device, std::size_t count);

@@ -19,17 +19,17 @@ namespace autotune::runtime {
 
 using SharedPlan = std::shared_ptr<const Plan>;
 
-// What is kept for a key.
+// The cache's entry for a key.
 struct CachedPlan {
     enum class Kind : std::uint8_t {
-        made,     // the best there is
-        stand_in  // a kernel that was loaded
+        made,     // the best plan
+        stand_in  // made with a kernel that was already loaded
     };
     SharedPlan plan;
     std::uint64_t generation = 0;
     Kind kind = Kind::made;
-    std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // of a stand-in: the best is being made in the background
-    bool stays = false;                                       // the policy serves nothing else than what was planned
+    std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // for a stand-in: the best plan is being made in the background
+    bool stays = false;                                       // the policy serves nothing but planned problems
 
     std::size_t bytes() const { return plan->bytes(); }
     bool must_stay() const { return stays; }
@@ -40,31 +40,31 @@ class PlanCache {
   public:
     explicit PlanCache(autotune_on_miss policy) : policy_(policy), plans_(kMostPlanBytes) {}
 
-    // What is kept for a key, nullptr if nothing is. Valid as long as `reading`.
+    // The entry of a key, nullptr if there is none. Valid as long as `reading`.
     const CachedPlan* find(const PlanKey& key, const Reading& reading) const { return plans_.find(key, reading); }
     // The same for calls that take long.
     std::optional<CachedPlan> copy(const PlanKey& key) const;
-    // A plan that was made for the key since the last refresh, nullptr if there is none or a stand-in.
+    // The plan that was made for the key since the last refresh; nullptr if there is none or only a stand-in.
     SharedPlan made(const PlanKey& key) const;
-    // Whether a call may run what is kept without looking for better.
+    // Whether a call may use the entry without searching for a better plan.
     bool may_serve(const CachedPlan& cached) const noexcept;
 
-    // The plan that was made when the generation was `generation`.
+    // Stores a plan that was made while the generation was `generation`.
     void keep(const PlanKey& key, SharedPlan plan, std::uint64_t generation);
     void keep_stand_in(const PlanKey& key, SharedPlan plan, std::shared_ptr<std::atomic<bool>> is_awaited = nullptr);
 
-    // All plans that made() would give.
+    // All plans that made() would return.
     std::vector<std::pair<PlanKey, SharedPlan>> made_plans() const;
-    // The plan of a key is made again when it is looked up next; until then it serves where the policy makes none in a call.
+    // Marks the plan of a key to be made again at its next look-up; until then it serves calls under policies that make no plans.
     void make_again(const PlanKey& key, SharedPlan plan);
 
-    // Plans of an older generation are made again when they are looked up next.
+    // Plans of an older generation are made again at their next look-up.
     std::uint64_t generation() const noexcept { return generation_; }
     void begin_generation() noexcept { ++generation_; }
 
   private:
     static constexpr std::uint64_t kNoGeneration = ~std::uint64_t{0};
-    // Of plans, each of some 6 to 16 KB: a program that plans 20,000 numbers of rows would keep 200 MB of them.
+    // Plans take some 6 to 16 KB each: a program that plans 20,000 row counts would keep 200 MB of them.
     static constexpr std::size_t kMostPlanBytes = std::size_t{16} << 20;
 
     bool serves_planned_alone() const noexcept {

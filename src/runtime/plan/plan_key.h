@@ -6,7 +6,7 @@
 
 namespace autotune::runtime {
 
-// What a plan is found by: the context and everything of the caller's problem that may ask for another kernel, as plain words.
+// Key of a plan: the context and everything in the caller's problem that may require another kernel, as plain words.
 struct PlanKey {
     std::array<std::uint64_t, 12> words{};
 

@@ -9,7 +9,7 @@ namespace autotune::runtime {
 }
 
 DType dtype_of(autotune_dtype type, const char* member) {
-    // The public enumeration has the order of ours, behind the default.
+    // The public enumeration has the order of ours, after the default.
     static_assert(static_cast<int>(DType::f16) + 1 == AUTOTUNE_F16 && static_cast<int>(DType::i8) + 1 == AUTOTUNE_I8);
     const auto number = static_cast<unsigned>(type) - 1;
     if (number < kDTypes.size()) return kDTypes[number].type;

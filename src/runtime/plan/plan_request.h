@@ -29,25 +29,25 @@ struct CallForm {
     }
 };
 
-// A problem as a caller describes it in the C struct of its op. One class for each op; lives as long as the call.
+// A problem as a caller describes it in the C struct of its op. One class per op; lives as long as the call.
 class PlanRequest {
   public:
     virtual ~PlanRequest() = default;
 
-    // What its plan is found by before every launch: no checks, no allocation.
+    // Key of its plan, computed before every launch: no checks, no allocation.
     virtual PlanKey key(std::uint64_t context_id) const noexcept = 0;
-    // The same problem with another word for an attribute; nullopt if the caller's struct cannot say it.
+    // The same problem with another value of an attribute; nullopt if the caller's struct cannot express it.
     virtual std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
                                              const std::string& word) const {
         (void)catalogue, (void)attribute, (void)word;
         return std::nullopt;
     }
-    // The key of a plan that serves more problems, this one among them.
+    // The key of a plan that serves more problems, including this one.
     virtual std::optional<PlanKey> wider_key(std::uint64_t context_id) const noexcept {
         (void)context_id;
         return std::nullopt;
     }
-    // Problems whose kernels serve this one too, with code that it does not need: the least wide first.
+    // Wider problems whose kernels serve this one too, with code that it does not need: the narrowest first.
     virtual std::vector<Problem> wider_problems(const Catalogue& catalogue) const {
         (void)catalogue;
         return {};
@@ -55,11 +55,11 @@ class PlanRequest {
     // REQUIRES: problem() was called before.
     virtual CallForm form() const noexcept { return {}; }
 
-    // The problem as its op knows it. Throws Failure{invalid argument} naming the member and what is allowed.
+    // The problem in its op's form. Throws Failure{invalid argument} naming the member and the allowed values.
     virtual Problem problem(const Catalogue& catalogue) const = 0;
 };
 
-// ---- what the structs of all ops share; failures are Failure{invalid argument} ----
+// ---- shared by the structs of all ops; failures are Failure{invalid argument} ----
 
 [[noreturn]] void refuse(const std::string& message);
 
@@ -68,7 +68,7 @@ DType dtype_of(autotune_dtype type, const char* member);
 // `usual` for AUTOTUNE_DTYPE_DEFAULT.
 DType dtype_of(autotune_dtype type, const char* member, DType usual);
 
-// The alignment that a tensor's member says: 0 means 16. `name` is the tensor's.
+// The alignment that a tensor's member gives; 0 means 16. `name`: the tensor's, for messages.
 int checked_align(int align, const std::string& name, std::int64_t element_bytes);
 
 // Largest power of two <= 16 that divides the address.

@@ -11,25 +11,25 @@
 
 namespace autotune::runtime {
 
-// A request on its way to a plan. Lives as long as the call.
+// A request for a plan, with its key and context. Lives as long as the call.
 struct PlanLookup {
     const PlanRequest& request;
     PlanKey key;
     gpu::CurrentContext context;
 };
 
-// The same in values of our own, so that it outlives the call: what a plan is made from.
+// The same with copies of the caller's values, so that it outlives the call. Plans are made from it.
 struct PlanSpec {
     PlanKey key;
     gpu::CurrentContext context;
     Problem problem;
     CallForm form;
-    // The problem with a scalar fixed at zero, where the caller leaves that to each call.
+    // The problem with a scalar fixed at zero, if the caller leaves that scalar to each call.
     std::optional<Problem> zeroed = std::nullopt;
     std::size_t zero_scalar = 0;
 };
 
-// Throws Failure{invalid argument} for a request that cannot be.
+// Throws Failure{invalid argument} for an invalid request.
 PlanSpec spec_of(const PlanLookup& lookup, const Catalogue& catalogue);
 
 }  // namespace autotune::runtime

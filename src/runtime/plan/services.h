@@ -19,7 +19,7 @@
 
 namespace autotune::runtime {
 
-// What the parts of one handle share. Each member is thread-safe by itself.
+// Shared by the parts of one handle. Each member is thread-safe by itself.
 struct Services {
     // Throws Error{no_gpu} without a driver.
     explicit Services(Settings given);
@@ -30,7 +30,7 @@ struct Services {
     Log log;
     const std::shared_ptr<LastError> errors = std::make_shared<LastError>();
     const std::shared_ptr<const gpu::Driver> driver;
-    const std::shared_ptr<gpu::Reach> reach;  // nullptr where there is one device
+    const std::shared_ptr<gpu::Reach> reach;  // nullptr if there is one device
     const Catalogue catalogue = Catalogue::embedded();
     dispatch::Dispatcher dispatcher;
     Misses misses;

@@ -13,9 +13,9 @@
 namespace autotune::runtime {
 namespace {
 
-// Of the loaded kernels of a problem, where the fastest takes more scratch than there is: each takes some 20 us.
+// How many loaded kernels are tried if the fastest needs more scratch than the stream has: each takes some 20 us.
 constexpr std::size_t kStandInsTried = 4;
-// By how much such another may be slower, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
+// How much slower such a kernel may be, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
 constexpr double kMostLossUs = 10'000;
 
 }  // namespace
@@ -66,7 +66,7 @@ SharedPlan StandIns::loaded_plan(const PlanSpec& spec, const Problem& problem, s
     return nullptr;
 }
 
-// What does not compile is a warning: other kernels may do.
+// A kernel that does not compile is a warning, because others may.
 void StandIns::load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context) {
     const Problem problem = services_.catalogue.problem(general.request);
     const Family& family = *services_.catalogue.find_family(general.family);

@@ -12,13 +12,13 @@
 namespace autotune::runtime {
 namespace {
 
-// To wake a thread costs the caller of add() some 50 us on a virtual machine; one that naps looks for itself.
+// Waking a thread costs the caller of add() some 50 us on a virtual machine, so a thread that naps polls instead.
 constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::milliseconds kNapsAfterWork{20};
 
 }  // namespace
 
-// A thread that works, until its work ends or unwinds the thread. REQUIRES: the lock is held, at its beginning and its end.
+// Counts a thread as working, until its work ends or unwinds the thread. REQUIRES: the lock is held when it begins and ends.
 class Background::Busy {
   public:
     explicit Busy(Background& pool) : pool_(pool) { ++pool_.busy_; }
@@ -49,7 +49,7 @@ void Background::start() {
     try {
         while (alive_ < most_threads_) start_thread();
     } catch (const std::system_error&) {
-        // add() tries again where there is none at all.
+        // If there is no thread at all, add() tries again.
     }
 }
 
@@ -75,7 +75,7 @@ void Background::wait() {
     const process_end::Waiting waiting;
     std::unique_lock lock(mutex_);
     while (!queue_.empty() || busy_ > 0) {
-        if (alive_ == 0) start_thread();  // the last one was ended by its work
+        if (alive_ == 0) start_thread();  // the last thread was ended by its work
         is_idle_.wait(lock);
     }
 }
@@ -87,7 +87,7 @@ void Background::start_thread() {
     ++alive_;
 }
 
-// Until there is work, for as long as more is likely to come.
+// Polls for work as long as more is likely to come.
 void Background::nap(std::unique_lock<std::mutex>& lock, std::chrono::steady_clock::time_point until) {
     while (!is_ending_ && queue_.empty() && std::chrono::steady_clock::now() < until) {
         ++napping_;
@@ -98,7 +98,7 @@ void Background::nap(std::unique_lock<std::mutex>& lock, std::chrono::steady_clo
     }
 }
 
-// A thread, until it ends. REQUIRES: the lock is held at its end.
+// Counts a thread until it ends. REQUIRES: the lock is held when it ends.
 class Background::Alive {
   public:
     explicit Alive(Background& pool) : pool_(pool) {}
@@ -117,7 +117,7 @@ void Background::do_one(std::unique_lock<std::mutex>& lock) {
     const std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     const Busy busy(*this);
-    // Locks again whatever ends the work, before `busy` is told.
+    // Locks again before `busy` is destroyed, however the work ends.
     struct Unlocked {
         explicit Unlocked(std::unique_lock<std::mutex>& given) : lock(given) { lock.unlock(); }
         ~Unlocked() { lock.lock(); }
@@ -133,14 +133,14 @@ void Background::do_one(std::unique_lock<std::mutex>& lock) {
         LateDestroy::settle_elsewhere();
         throw;
     } catch (...) {
-        // Nobody waits for it, and the next call does without.
+        // No caller waits for the result; the next call does without it.
     }
     LateDestroy::settle_elsewhere();
 }
 
 void Background::serve() {
     std::unique_lock lock(mutex_);
-    const Alive alive(*this);  // ends before the lock does
+    const Alive alive(*this);  // destroyed before the lock
     std::chrono::steady_clock::time_point nap_until{};
     while (true) {
         nap(lock, nap_until);

@@ -10,9 +10,9 @@
 
 namespace autotune::runtime {
 
-// Threads of the library that do what no caller waits for. They are started when the first work comes, with every signal blocked,
-// and end with this object: work that has not begun is dropped, work that has begun is waited for. Once exit() has begun no work
-// is begun, and exit() waits for what has begun (process_end.h). Work may end its thread (pthread_exit): another takes its place.
+// Threads of the library for work that no caller waits for. They start with the first work, block every signal, and end with this
+// object, which drops work that has not begun and waits for work that has. Once exit() has begun no work begins, and exit() waits
+// for work that has begun (process_end.h). If work ends its thread (pthread_exit), another thread takes its place.
 class Background {
   public:
     explicit Background(std::size_t most_threads) : most_threads_(most_threads) {}
@@ -20,11 +20,11 @@ class Background {
     Background(const Background&) = delete;
     Background& operator=(const Background&) = delete;
 
-    // Starts every thread now, so that no add() does. Fewer where the system refuses.
+    // Starts every thread now, so that no add() does. Fewer if the system refuses some.
     void start();
-    // What `work` throws is dropped. Throws std::system_error if there is no thread and none can be made.
+    // Exceptions of `work` are dropped. Throws std::system_error if there is no thread and none can be made.
     void add(std::function<void()> work);
-    // Until nothing is left to do.
+    // Waits until nothing is left to do.
     void wait();
 
   private:

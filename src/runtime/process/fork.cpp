@@ -7,7 +7,7 @@
 namespace autotune::runtime {
 namespace {
 
-// The one global of the library: the system tells of a fork through a function without arguments.
+// A global, because the system reports a fork through a function without arguments.
 std::atomic<int> generation{0};
 
 void in_child() {

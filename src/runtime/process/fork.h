@@ -2,8 +2,8 @@
 
 namespace autotune::runtime {
 
-// How many forks lie between the first process that asked and this one. A value that has changed since an object was made tells
-// that the object is the parent's. A plain load: fit for the hot path, where getpid() would be a system call.
+// The number of forks between the first process that called this and the present one. If it has changed since an object was made,
+// the object is the parent's. A plain load, because on the hot path getpid() would be a system call.
 int fork_generation() noexcept;
 
 }  // namespace autotune::runtime

@@ -12,7 +12,7 @@ namespace {
 
 using Work = std::vector<std::function<void()>>;
 
-// Initial-exec: see log.cpp. A plain pointer, since registering a destructor allocates.
+// Initial-exec: see log.cpp. A plain pointer, because registering a destructor allocates.
 [[gnu::tls_model("initial-exec")]] thread_local Work* asked = nullptr;
 
 std::unique_ptr<Work> take() {
@@ -44,7 +44,7 @@ void LateDestroy::settle_elsewhere() noexcept {
             for (const auto& destroy : *work) destroy();
         }).detach();
     } catch (...) {
-        // No thread and no memory for one: what was to be destroyed stays.
+        // Neither a thread nor memory for one: the objects are never destroyed.
     }
 }
 

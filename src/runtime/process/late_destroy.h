@@ -4,18 +4,18 @@
 
 namespace autotune::runtime {
 
-// What the caller's log function destroyed while the library was calling it: it is destroyed when the call of the library that
-// speaks has returned. One for each thread.
+// Objects that the caller's log function destroys while the library calls it: they are destroyed once the library call that
+// logged has returned. One list per thread.
 class LateDestroy {
   public:
     // Throws std::bad_alloc.
     static void ask(std::function<void()> destroy);
 
-    // At the end of each call of the library on this thread. Nothing happens inside the log function.
+    // Called at the end of each library call on this thread. Does nothing inside the log function.
     static void settle() noexcept {
         if (is_asked()) settle_now();
     }
-    // The same on a thread of the library, which what is destroyed waits for: on a thread of its own.
+    // The same on a thread of the library. The objects' destructors wait for that thread, so they run on another one.
     static void settle_elsewhere() noexcept;
 
   private:

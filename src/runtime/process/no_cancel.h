@@ -4,8 +4,8 @@
 
 namespace autotune::runtime {
 
-// While it lives, pthread_cancel() of this thread waits. The library's longer calls pass through code that no exception may pass:
-// C frames of SQLite and of the compiler that hold locks, and waits of the standard library, which are noexcept.
+// During its lifetime pthread_cancel() of this thread waits. The library's longer calls pass through code that no exception may
+// unwind: C frames of SQLite and of the compiler that hold locks, and waits of the standard library, which are noexcept.
 class NoCancel {
   public:
     NoCancel() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

@@ -51,11 +51,11 @@ void Periodic::work_once() {
         try {
             if (!is_ending_) start_thread();
         } catch (...) {
-            // No thread takes its place: the work is not done any more.
+            // No thread can replace it: the work is not done any more.
         }
         throw;
     } catch (...) {
-        // Nobody waits for it, and it is tried again.
+        // No caller waits for it; it is tried again after the next interval.
     }
     LateDestroy::settle_elsewhere();
 }

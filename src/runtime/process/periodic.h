@@ -9,12 +9,12 @@
 
 namespace autotune::runtime {
 
-// A thread of the library that does some work again and again, from one interval after its start on. It ends with this object,
-// which waits for work that has begun. Once exit() has begun no work is begun, and exit() waits for work that has begun
-// (process_end.h). Work may end its thread (pthread_exit): another takes its place. What work throws is dropped.
+// A thread of the library that repeats some work, for the first time one interval after its start. It ends with this object,
+// which waits for work that has begun. Once exit() has begun no work begins, and exit() waits for work that has begun
+// (process_end.h). If work ends its thread (pthread_exit), another takes its place. Exceptions of the work are dropped.
 class Periodic {
   public:
-    // Throws std::system_error where the system refuses the thread.
+    // Throws std::system_error if the system refuses the thread.
     Periodic(std::chrono::milliseconds interval, std::function<void()> work);
     ~Periodic();
     Periodic(const Periodic&) = delete;

@@ -14,14 +14,14 @@ namespace {
 
 constexpr double kMostWait_s = 5;           // for the compiler
 constexpr double kMostWaitForUser_s = 0.5;  // for the caller's log function
-constexpr int kMostHandlers = 32;           // of each step: a program may make thousands of handles
+constexpr int kMostHandlers = 32;           // per step: a program may make thousands of handles
 
 constinit std::atomic<bool> begun{false};
 constinit std::atomic<int> working{0};   // threads in a Section and not in a Callback
 constinit std::atomic<int> speaking{0};  // threads in a Callback
 constinit std::array<std::atomic<int>, 4> handlers{};
 
-// Initial-exec: the first use of another kind allocates, which ends the process where there is no memory left.
+// Initial-exec: other models allocate at the first use, which ends the process if no memory is left.
 [[gnu::tls_model("initial-exec")]] thread_local int own_sections = 0;
 [[gnu::tls_model("initial-exec")]] thread_local int own_callbacks = 0;
 [[gnu::tls_model("initial-exec")]] thread_local bool is_exiting = false;
@@ -36,7 +36,7 @@ double now_s() {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Polls: a thread that leaves need not know of this one, and a forked child finds no lock held.
+// Polls, so that leaving threads need not notify it, and a forked child finds no lock held.
 void at_exit() {
     is_exiting = true;
     if (begun.exchange(true)) return;
@@ -53,7 +53,7 @@ void at_exit() {
     }
 }
 
-// The other threads are not there any more.
+// The child has no other threads.
 void in_child() {
     working.store(is_own_work() ? 1 : 0);
     speaking.store(own_callbacks > 0 ? 1 : 0);
@@ -73,7 +73,7 @@ void watch(After step) noexcept {
     std::atomic<int>& count = handlers.at(static_cast<std::size_t>(step));
     if (count.load(std::memory_order_relaxed) >= kMostHandlers) return;
     count.fetch_add(1, std::memory_order_relaxed);
-    std::atexit(at_exit);  // without memory for it the next step tries again
+    std::atexit(at_exit);  // if memory is short, the next step tries again
 }
 
 bool has_begun() noexcept {
@@ -105,7 +105,7 @@ void check() {
     if (has_begun() && !is_exiting) refuse();
 }
 
-// A thread in a section that calls the caller's function counts as one that speaks, as long as it does.
+// A thread in a Section counts as logging, not as working, while it calls the caller's function.
 Callback::Callback() noexcept {
     if (own_callbacks++ == 0) {
         speaking.fetch_add(1);

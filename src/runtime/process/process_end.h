@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-// exit() runs while other threads of the process go on: threads of the library and threads of the caller that plan or launch.
-// Statics of the driver, of the compiler and of the caller are destroyed beneath them. So exit() first waits until no thread is
-// in the compiler or loads code, no such work is begun any more, and the caller's log function is not called any more.
+// While exit() runs, other threads of the process continue: threads of the library, and threads of the caller that plan or
+// launch. Statics of the driver, of the compiler and of the caller are destroyed under them. So exit() first waits until no
+// thread compiles or loads code; after that no such work begins, and the caller's log function is not called any more.
 namespace autotune::runtime::process_end {
 
-// Lets exit() call us. Handlers run in reverse order, those of a library that was opened later before ours: so this is asked for
-// again after each such step. Cheap; the first times of each step count.
+// Registers the exit handler. Handlers run in reverse order, and libraries that are opened later register theirs later; so this
+// is called again after each such step. Cheap; only the first calls of each step register.
 enum class After : std::uint8_t { driver_opened, compiler_opened, compiled, planned };
 void watch(After step) noexcept;
 
@@ -18,14 +18,14 @@ bool has_begun() noexcept;
 // Work that exit() waits for, for at most kMostWait: planning, compiling, loading. Nests.
 class Section {
   public:
-    // Throws Failure{not planned} where exit() has begun, but not on the thread that called it: exit handlers of the program may
-    // use the library.
+    // Throws Failure{not planned} if exit() has begun, except on the thread that called it: exit handlers of the program may use
+    // the library.
     Section();
     ~Section();
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
 };
-// Part of a section that waits for another thread: exit() does not wait for it, since that thread may be the one that called
+// Part of a section that waits for another thread. exit() does not wait for it, because that thread may be the one that called
 // exit().
 class Waiting {
   public:
@@ -34,11 +34,11 @@ class Waiting {
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 };
-// Between two steps of a section. Throws as that does.
+// Called between two steps of a section. Throws like Section().
 void check();
 
-// A call of the caller's function, which exit() waits for too, but not as long: it may wait for a lock that the exiting thread
-// has.
+// A call of the caller's function. exit() waits for it too, but not as long, because it may wait for a lock that the exiting
+// thread holds.
 class Callback {
   public:
     Callback() noexcept;

@@ -7,7 +7,7 @@
 namespace autotune::runtime {
 namespace {
 
-// Blocks every signal on this thread while it lives.
+// Blocks every signal on this thread during its lifetime.
 class SignalsBlocked {
   public:
     SignalsBlocked() {

@@ -5,8 +5,8 @@
 
 namespace autotune::runtime {
 
-// A thread of the library with every signal blocked: the caller's signals stay with the caller's threads. Throws
-// std::system_error or std::bad_alloc.
+// A thread of the library with every signal blocked, so that the caller's threads receive them. Throws std::system_error or
+// std::bad_alloc.
 std::thread start_quiet_thread(std::function<void()> work);
 
 }  // namespace autotune::runtime
