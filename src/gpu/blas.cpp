@@ -11,7 +11,7 @@
 namespace autotune::gpu {
 namespace {
 
-// What cuBLAS is given to work in; 32 MiB is what it asks for on Hopper, and Lt's heuristics get as much.
+// Workspace for cuBLAS: twice the 32 MiB that it requests on Hopper. Lt's heuristics get as much.
 constexpr std::size_t kWorkspaceBytes = std::size_t{64} << 20;
 
 void* at(std::span<const DeviceAddress> tensors, int tensor) {
@@ -19,7 +19,7 @@ void* at(std::span<const DeviceAddress> tensors, int tensor) {
     return reinterpret_cast<void*>(tensors[static_cast<std::size_t>(tensor)]);
 }
 
-// What a plan uses of the library, which outlives it.
+// What a plan uses of the library; it outlives the plan.
 struct Lt {
     std::shared_ptr<Blas> library;
     const blas::Api& api;
@@ -50,7 +50,7 @@ class LtPlan final : public BlasLtPlan {
             set(entry.name, reinterpret_cast<const void*>(at(tensors, entry.tensor)));
         }
         void* out = at(tensors, product_.out.tensor);
-        void* added = product_.added_type >= 0 ? nullptr : out;  // one of another type may not share the result's address
+        void* added = product_.added_type >= 0 ? nullptr : out;  // a matrix of another type must not have the result's address
         const int status =
             lt_.api.lt_matmul(lt_.handle, descriptor_, product_.alpha.data(), at(tensors, product_.first.tensor), first_,
                               at(tensors, product_.second.tensor), second_, product_.beta.data(), added, added_, out, out_,
@@ -69,12 +69,12 @@ class LtPlan final : public BlasLtPlan {
                               "cublasLtMatmulDescCreate");
         set(blas::kTransA, static_cast<std::int32_t>(product_.first_op));
         set(blas::kTransB, static_cast<std::int32_t>(product_.second_op));
-        // The low byte of a little-endian number comes first, so one address serves both sizes.
+        // In a little-endian number the low byte comes first, so one address serves both sizes.
         for (const BlasProduct::Attribute& attribute : product_.attributes) {
             blas::throw_if_failed(lt_.api.lt_desc_set(descriptor_, attribute.name, &attribute.value, attribute.bytes),
                                   "cublasLtMatmulDescSetAttribute");
         }
-        // Heuristics look at whether there is a scale, not at its address.
+        // Heuristics only check whether there is a scale, not its address.
         for (const BlasProduct::Address& entry : product_.addresses)
             set(entry.name, reinterpret_cast<const void*>(lt_.workspace));
         create_layout(first_, product_.first);
@@ -104,7 +104,7 @@ class LtPlan final : public BlasLtPlan {
             lt_.api.lt_preference_set(preference, attribute, &value, sizeof(value));
         };
         prefer(blas::kMaxWorkspaceBytes, kWorkspaceBytes);
-        // Unset, Lt assumes 256 bytes and may pick a kernel that the real addresses do not allow.
+        // Without it Lt assumes 256 bytes and may choose a kernel that the real addresses do not allow.
         prefer(blas::kMinAlignmentA, product_.first.alignment_bytes);
         prefer(blas::kMinAlignmentB, product_.second.alignment_bytes);
         prefer(blas::kMinAlignmentC, product_.out.alignment_bytes);
@@ -134,7 +134,7 @@ class LtPlan final : public BlasLtPlan {
     std::vector<blas::LtHeuristic> found_;
 };
 
-// Both libraries of one release: they are versioned together.
+// Finds both libraries of one release, because they are versioned together.
 std::optional<std::pair<SharedLibrary, SharedLibrary>> find_libraries(const std::vector<std::string>& folders) {
     std::vector<std::string> prefixes{""};
     for (const std::string& folder : folders) prefixes.push_back(folder + "/");
@@ -200,7 +200,7 @@ void Blas::run(const BlasProduct& product, std::span<const DeviceAddress> tensor
     const blas::Api& api = impl_->api;
     check(handle != nullptr, "cublasGemmEx was not prepared");
     blas::throw_if_failed(api.set_stream(handle, stream), "cublasSetStream");
-    // Changing the stream takes the library's own workspace back; ours keeps a graph capture free of allocations.
+    // Setting the stream resets the workspace to the library's own; ours keeps a graph capture free of allocations.
     blas::throw_if_failed(api.set_workspace(handle, reinterpret_cast<void*>(impl_->workspace.address()), kWorkspaceBytes),
                           "cublasSetWorkspace");
     const BlasProduct& g = product;

@@ -13,8 +13,8 @@
 
 namespace autotune::gpu {
 
-// One product in the words of cuBLAS: matrices are stored column by column, out = alpha op(first) op(second) + beta out, `batch`
-// times. Tensors are named by their position in the list of addresses that a launch gets. All codes are those of blas_api.h.
+// One product in the terms of cuBLAS: matrices are column-major, out = alpha op(first) op(second) + beta out, `batch` times.
+// Tensors are given by their position in the addresses of a launch. All codes are those of blas_api.h.
 struct BlasProduct {
     struct Matrix {
         int tensor = 0;
@@ -22,7 +22,7 @@ struct BlasProduct {
         std::int64_t rows = 0, cols = 0, ld = 0, batch_stride = 0;  // as stored
         std::uint32_t alignment_bytes = 16;
     };
-    // Of cuBLASLt's descriptor alone: cublasGemmEx has no such thing and ignores them.
+    // An attribute of cuBLASLt's descriptor. cublasGemmEx has none and ignores them.
     struct Attribute {
         int name = 0;  // blas::DescriptorAttribute
         std::int32_t value = 0;
@@ -36,44 +36,45 @@ struct BlasProduct {
     int first_op = blas::kPlain, second_op = blas::kPlain;
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
     Matrix first, second, out;
-    int added_type = -1;  // type of the matrix that beta multiplies, where it is not the result's: cuBLASLt has none in fp8
+    int added_type = -1;  // type of the matrix that beta multiplies, if it is not the result's: cuBLASLt cannot add an fp8 matrix
     int compute = blas::kCompute32F;
     int scale_type = blas::kR32F;
-    // alpha and beta in the scale type: cuBLAS reads two bytes where the compute type is 16F.
+    // alpha and beta in the scale type: cuBLAS reads two bytes if the compute type is 16F.
     std::array<std::byte, 8> alpha{}, beta{};
     std::vector<Attribute> attributes{};  // fast accumulation, scale modes
     std::vector<Address> addresses{};     // scale tensors: set to the tensor's address before each launch
 };
 
-// A number in the bytes of a scale type.
+// A number as the bytes of a scale type.
 std::array<std::byte, 8> blas_scalar(double value, int scale_type);
 
 // cuBLASLt's descriptors of one product and the algorithms that it proposes for it. Keeps the library open.
 class BlasLtPlan {
   public:
     virtual ~BlasLtPlan() = default;
-    // How many algorithms there are, best first by cuBLASLt's own ranking.
+    // The number of algorithms; they are ordered by cuBLASLt's own ranking, best first.
     virtual std::size_t algorithms() const = 0;
     // Enqueues the product. Throws Error{driver}.
     virtual void run(std::size_t algorithm, std::span<const DeviceAddress> tensors, StreamHandle stream) = 0;
 };
 
-// cuBLAS and cuBLASLt of one release, where found (dlopen, own prototypes).
+// cuBLAS and cuBLASLt of one release, if found (dlopen, own prototypes).
 class Blas : public std::enable_shared_from_this<Blas> {
   public:
-    // Searches the loader's own path, then `folders` (library_folders.h). nullptr if the libraries are not there. REQUIRES: a
-    // context is current when a call is made.
+    // Searches the loader's own path, then `folders` (library_folders.h). nullptr if the libraries are not found. REQUIRES: a
+    // context is current at every call.
     static std::shared_ptr<Blas> load(std::shared_ptr<const Driver> driver, const std::vector<std::string>& folders = {});
     ~Blas();
     std::string version() const;  // "13.1.0"
 
-    // Makes cublasGemmEx ready to be captured: its handle, and a workspace of its own.
+    // Prepares cublasGemmEx for capture: its handle, and a workspace of its own.
     void prepare();
     // Enqueues the product with the default heuristic of cublasGemmEx (strided batch where batch > 1). REQUIRES: prepare().
     // Throws Error{driver}.
     void run(const BlasProduct& product, std::span<const DeviceAddress> tensors, StreamHandle stream);
 
-    // Asks cuBLASLt's heuristics; `requested` >= 32. No algorithms where it has none for the product. Throws Error{driver}.
+    // Queries cuBLASLt's heuristics; `requested` >= 32. Without an algorithm for the product the plan has none. Throws
+    // Error{driver}.
     std::shared_ptr<BlasLtPlan> plan(const BlasProduct& product, int requested);
 
   private:

@@ -10,8 +10,8 @@
 
 namespace autotune::gpu {
 
-// The ABI of cuBLAS and cuBLASLt as far as we need it: neither header is in the packages that we build against. Values are those
-// of cublas_api.h, cublasLt.h and library_types.h, the same in CUDA 12 and 13.
+// The part of cuBLAS's and cuBLASLt's ABI that we need, because the packages that we build against have neither header. Values
+// are those of cublas_api.h, cublasLt.h and library_types.h, the same in CUDA 12 and 13.
 namespace blas {
 
 enum Status : int { kSuccess = 0, kNotSupported = 15 };
@@ -27,11 +27,11 @@ enum DescriptorAttribute : int {
     kTransB = 4,
     kEpilogue = 7,   // kAddBias
     kBias = 8,       // address of one element for each row of the column-major result
-    kScaleOfA = 17,  // address of one f32, or of as many as the scale mode says
+    kScaleOfA = 17,  // address of one f32, or of as many as the scale mode requires
     kScaleOfB = 18,
     kScaleOfD = 20,
     kAmaxOfD = 21,
-    kFastAccumulation = 25,  // one byte, of fp8 products: 1 keeps all sums in the multiplier
+    kFastAccumulation = 25,  // one byte, for fp8 products: 1 keeps all sums in the tensor core
     kBiasType = 26,
     kScaleModeOfA = 31,
     kScaleModeOfB = 32
@@ -89,7 +89,7 @@ struct Api {
     int (*lt_matmul)(LtHandle, LtDescriptor, const void*, const void*, LtLayout, const void*, LtLayout, const void*, const void*,
                      LtLayout, void*, LtLayout, const LtAlgorithm*, void*, std::size_t, StreamHandle) = nullptr;
 
-    // False if an entry is missing.
+    // False if an entry point is missing.
     bool bind(const SharedLibrary& cublas, const SharedLibrary& lt);
 };
 

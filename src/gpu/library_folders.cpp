@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a folder holds; nothing of one that cannot be read. Not std::filesystem's iterator: without memory that one ends the
-// program instead of throwing.
+// The entries of a folder; none if it cannot be read. Not std::filesystem's iterator: without memory it ends the program instead
+// of throwing.
 std::vector<std::string> names_in(const fs::path& folder) {
     struct Closer {
         void operator()(DIR* open) const { ::closedir(open); }
@@ -65,14 +65,14 @@ class FolderList {
         for (const char* folder : {"lib64", "targets/x86_64-linux/lib", "lib"}) add(toolkit / folder);
     }
 
-    // Where pip puts CUDA's libraries: one folder a release since 13.0, one a package before.
+    // Adds the folders of pip's CUDA packages: one folder per release since 13.0, one per package before.
     void add_packages(const fs::path& packages) {
         const fs::path nvidia = packages / "nvidia";
         for (const fs::path& release : numbered_folders(nvidia, "cu")) add(release / "lib");
         for (const char* package : {"cuda_nvrtc", "cublas"}) add(nvidia / package / "lib");
     }
 
-    // The package folders below an installation of Python: PREFIX/lib/python3.11/site-packages and Debian's dist-packages.
+    // The package folders of an installation of Python: PREFIX/lib/python3.11/site-packages and Debian's dist-packages.
     void add_python(const fs::path& prefix) {
         for (const char* lib : {"lib", "lib64"}) {
             std::vector<fs::path> versions = numbered_folders(prefix / lib, "python3.");
@@ -85,7 +85,7 @@ class FolderList {
     }
 
     // The installation that the first python3 on the path belongs to: as named (a virtual environment), as linked to, or any of
-    // pyenv's where the name is a shim of it.
+    // pyenv's if the name is a pyenv shim.
     void add_python_on_path(std::string_view path) {
         while (!path.empty()) {
             const std::size_t colon = std::min(path.find(':'), path.size());
@@ -124,7 +124,7 @@ class FolderList {
 }  // namespace
 
 std::vector<std::string> library_folders(const EnvironmentVariable& variable, const std::string& root) {
-    // Relative folders would be searched in whatever folder the process stands in.
+    // Relative folders would depend on the process's working folder.
     const auto absolute = [&](const char* name) -> std::string {
         const char* value = variable(name);
         return value != nullptr && *value == '/' ? value : "";

@@ -10,8 +10,8 @@
 #include "src/gpu/shared_library.h"
 
 namespace autotune::gpu {
-// NVML's ABI as far as we need it (its header is in no wheel). 0 is success. The namespace has a name because g++ 13.3 crashes on
-// a class with members of unnamed namespaces' types in a unity build.
+// The part of NVML's ABI that we need (no wheel has its header). 0 is success. The namespace has a name because g++ 13.3 crashes
+// on a class with members of unnamed namespaces' types in a unity build.
 namespace nvml_abi {
 
 using NvmlDevice = struct nvmlDevice_st*;
@@ -84,7 +84,7 @@ struct Nvml::Api {
         library.find("nvmlDeviceGetEnforcedPowerLimit", power_limit_mw);
         library.find("nvmlDeviceGetTotalEnergyConsumption", energy_mj);
         library.find("nvmlDeviceGetTemperature", temperature);
-        // Renamed in release 535; the old name stays in older drivers.
+        // Renamed in release 535; older drivers have the old name.
         if (!library.find("nvmlDeviceGetCurrentClocksEventReasons", throttle)) {
             library.find("nvmlDeviceGetCurrentClocksThrottleReasons", throttle);
         }
@@ -190,7 +190,7 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
     const auto device = api_->device(uuid);
     if (!device || api_->processes == nullptr) return std::nullopt;
     std::vector<ProcessInfo> found(16);
-    // The list may grow between two calls: ask again a few times with the room it wants.
+    // The list may grow between two calls, so this retries a few times with the size that NVML returns.
     for (int attempt = 0; attempt < 4; ++attempt) {
         auto count = static_cast<unsigned>(found.size());
         const int result = api_->processes(*device, &count, found.data());
@@ -202,7 +202,7 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
         std::vector<Process> others;
         for (unsigned i = 0; i < count; ++i) {
             if (found[i].pid == static_cast<unsigned>(own_pid)) continue;
-            const bool is_known = found[i].used_bytes != ~0ULL;  // in a container it is often unknown
+            const bool is_known = found[i].used_bytes != ~0ULL;  // often unknown in a container
             others.push_back({found[i].pid, is_known ? std::optional(found[i].used_bytes) : std::nullopt});
         }
         return others;
@@ -215,7 +215,7 @@ std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) c
     return others ? std::optional(static_cast<int>(others->size())) : std::nullopt;
 }
 
-// The samples that came after `since_us`, which is moved on; nullopt where the card has none to give, as a MIG slice.
+// The samples after `since_us`, which is advanced; nullopt if the card gives none, such as a MIG slice.
 std::optional<std::map<unsigned, int>> Nvml::busy_processes(const std::string& uuid, unsigned long long& since_us) const {
     const auto device = api_->device(uuid);
     if (!device || api_->process_samples == nullptr) return std::nullopt;
@@ -233,7 +233,7 @@ std::optional<std::map<unsigned, int>> Nvml::busy_processes(const std::string& u
         const unsigned long long before_us = since_us;
         for (unsigned i = 0; i < count; ++i) {
             const ProcessSample& sample = samples[i];
-            if (sample.time_us <= before_us) continue;  // slots that nobody fills are all 0
+            if (sample.time_us <= before_us) continue;  // unused slots are all 0
             since_us = std::max(since_us, sample.time_us);
             int& percent = busy[sample.pid];
             percent = std::max(percent, static_cast<int>(sample.sm_percent));
@@ -271,7 +271,7 @@ CardUse Nvml::use(const std::string& uuid) const {
     const auto device = api_->device(uuid);
     if (!device) return use;
     use.is_prohibited = read<int>(api_->compute_mode, *device) == kProhibited;
-    unsigned count = 0;  // no room is offered, so a list that is not empty does not fit
+    unsigned count = 0;  // size 0: if there are entries, NVML reports that they do not fit
     use.serves_mps = api_->mps_processes != nullptr && api_->mps_processes(*device, &count, nullptr) == kInsufficientSize;
     unsigned long long since_us = 0;
     use.load = load(uuid, since_us);

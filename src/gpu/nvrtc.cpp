@@ -27,7 +27,7 @@ struct Nvrtc::Api {
     decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
     decltype(&nvrtcGetCUBIN) cubin = nullptr;
 
-    // Why this library cannot serve, empty if it can.
+    // Why this library cannot be used; empty if it can.
     std::string bind(const SharedLibrary& library) {
         const bool complete = library.find("nvrtcVersion", version) && library.find("nvrtcGetErrorString", error_string) &&
                               library.find("nvrtcCreateProgram", create) && library.find("nvrtcDestroyProgram", destroy) &&
@@ -65,8 +65,8 @@ std::vector<std::string> candidates(int major, const std::vector<std::string>& f
     return names;
 }
 
-// Opens the builtins beside `library`, the file or what it links to, so that NVRTC's own dlopen of their name finds them loaded.
-// Why that failed; empty where it succeeded and where none lie there, since the loader may know others.
+// Opens the builtins library next to `library` (or next to the file that it links to), so that NVRTC's own dlopen of that name
+// finds it loaded. Returns why that failed; empty if it succeeded, or if there is none, because the loader may know others.
 std::string open_builtins(const std::string& library, const std::string& version) {
     namespace fs = std::filesystem;
     std::error_code ignored;
@@ -79,13 +79,13 @@ std::string open_builtins(const std::string& library, const std::string& version
     return {};
 }
 
-// An NVRTC that works, but not with this driver.
+// An NVRTC that works, but is too new for this driver.
 struct TooNew {
     std::string version, path;
     int major = 0;
 };
 
-// Which driver and which package go together, in words.
+// Advice, as text: which driver and which package fit together.
 std::string remedy(int driver_major, int found_major) {
     const std::string driver = found_major == 13 ? "a driver of release 580 or newer, which supports CUDA 13"
                                                  : "a driver that supports CUDA " + std::to_string(found_major);
@@ -98,7 +98,7 @@ std::string refusal(const TooNew& found, int driver_major) {
            std::to_string(driver_major) + " and cannot load kernels of a newer compiler: " + remedy(driver_major, found.major);
 }
 
-// A program that destroys itself.
+// An nvrtcProgram that destroys itself.
 class Program {
   public:
     Program(nvrtcProgram raw, decltype(&nvrtcDestroyProgram) destroy) : raw_(raw), destroy_(destroy) {}
@@ -153,7 +153,8 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
             ErrorCode::no_compiler,
             "the NVRTC that was named (AUTOTUNE_NVRTC) cannot be used; name another, or none to have one searched:" + looked_for);
     }
-    // Those that the driver can use first, newest first. The others are only opened to say what is there, and why it will not do.
+    // First those that the driver can use, newest first. The others are only opened for the message: what was found, and why it
+    // does not fit.
     for (const bool is_usable : {true, false}) {
         for (const int major : kMajors) {
             if ((search.driver_major == 0 || major <= search.driver_major) != is_usable) continue;

@@ -11,10 +11,10 @@ namespace autotune::gpu {
 // NVRTC, opened with dlopen: the newest found whose major version is not above `driver_major` (0: any). Needs no GPU.
 class Nvrtc {
   public:
-    // `explicit_path` alone if it is given (AUTOTUNE_NVRTC's value); else libnvrtc.so.13, then .12, each by the loader first and
-    // then in `folders` (library_folders.h). Also opens the builtins library that lies beside the one found: NVRTC opens it by
-    // name, which the loader resolves for a toolkit in its path, not for a pip package. Throws Error{no_compiler} listing what
-    // was looked for; where all that was found is newer than the driver, it names that and what to install.
+    // Only `explicit_path` if it is given (AUTOTUNE_NVRTC's value); else libnvrtc.so.13, then .12, each by the loader first and
+    // then in `folders` (library_folders.h). Also opens the builtins library next to the one found: NVRTC opens it by name, which
+    // the loader resolves for a toolkit in its path, but not for a pip package. Throws Error{no_compiler} listing what was
+    // searched for; if everything found is newer than the driver, the error names that and what to install.
     struct Search {
         std::string explicit_path{};
         std::vector<std::string> folders{};
@@ -24,25 +24,25 @@ class Nvrtc {
 
     std::string version() const;  // "13.0"
     std::string path() const;     // file from which it was loaded
-    bool has_own_cache() const;   // 12.9 and newer: --no-cache is known
+    bool has_own_cache() const;   // 12.9 and newer: has --no-cache
 
     struct Source {
         std::string text{};
         std::string name{};                                          // for messages
         std::vector<std::pair<std::string, std::string>> headers{};  // name, text: the only files an #include can reach
-        std::vector<std::string> options{};                          // from our allow-list alone
+        std::vector<std::string> options{};                          // only from our allow-list
     };
     struct Output {
         bool ok = false;
-        // Whether another try would end alike: it compiled, or the source itself was refused. False where the compiler failed by
-        // what it lacks: memory, its builtins, a file.
+        // Whether another try would give the same result: it compiled, or the source itself was refused. False if the compiler
+        // lacked something: memory, its builtins, a file.
         bool is_verdict = false;
         std::vector<std::byte> cubin;
         std::string log;
         double milliseconds = 0;
     };
-    // Compiles to a cubin for the exact architecture named in options. A refused source is a result, not an
-    // exception; std::bad_alloc where NVRTC finds no memory.
+    // Compiles to a cubin for the exact architecture named in options. A refused source is a result, not an exception;
+    // std::bad_alloc if NVRTC runs out of memory.
     Output compile(const Source& source) const;
     ~Nvrtc();
 

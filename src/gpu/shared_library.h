@@ -5,11 +5,10 @@
 
 namespace autotune::gpu {
 
-// A library opened with dlopen and never closed: its threads, its atexit handlers and its thread-locals may outlive any owner of
-// ours.
+// A library opened with dlopen and never closed, because its threads, atexit handlers and thread-locals may outlive our objects.
 class SharedLibrary {
   public:
-    // `name_or_path` as dlopen takes it. nullopt if the loader refuses; `why`, if given, then holds the loader's words.
+    // `name_or_path` as for dlopen. nullopt if the loader refuses; `why`, if given, then holds the loader's message.
     static std::optional<SharedLibrary> open(const std::string& name_or_path, std::string* why = nullptr);
 
     // Address of an exported symbol, nullptr if there is none.

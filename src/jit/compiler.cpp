@@ -9,10 +9,10 @@
 namespace autotune::jit {
 namespace {
 
-// A few bytes spilled outside the main loop cost nothing that a timing would show; more is a config that does not fit.
+// A few bytes spilled outside the main loop cost too little to measure; more means that the config does not fit.
 constexpr int kSpillBytesAllowed = 64;
 
-// The number that stands before `what` in `line`: 288 of "288 bytes stack frame" for " bytes stack frame".
+// The number before `what` in `line`: 288 in "288 bytes stack frame" for " bytes stack frame".
 std::optional<int> number_before(std::string_view line, std::string_view what) {
     const std::size_t at = line.find(what);
     if (at == std::string_view::npos) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<int> number_before(std::string_view line, std::string_view what) {
     return value;
 }
 
-// A remark about another function of the program says nothing of this one; one that names none counts.
+// False for a remark about another function of the program; a remark that names no function concerns this one.
 bool concerns(std::string_view line, const std::string& symbol) {
     return line.find("function") == std::string_view::npos || line.find("'" + symbol + "'") != std::string_view::npos;
 }
@@ -42,7 +42,7 @@ void read_usage(std::string_view line, CompileReport& report) {
     report.spill_bytes += number_before(line, " bytes spill loads").value_or(0);
 }
 
-// The first line that names an error, for people; the whole log is kept beside it.
+// The first line that names an error, for messages; the whole log is kept too.
 std::string first_error(const std::string& log) {
     std::string_view left = log;
     while (!left.empty()) {
@@ -93,7 +93,7 @@ std::string reject_reason(const CompileReport& report) {
     return "";
 }
 
-// On an H200 80 bytes took 1.2 to 1.3 times as long (bf16 1024x50257x768), 2,784 bytes 2.8 times (f16 3453x29023x1826).
+// On an H200 80 spilled bytes took 1.2 to 1.3 times as long (bf16 1024x50257x768), 2,784 bytes 2.8 times (f16 3453x29023x1826).
 double likely_slowdown(const CompileReport& report) {
     constexpr double kSlowest = 3, kBytesOfOnceMore = 256;
     if (reject_reason(report).empty()) return 1;

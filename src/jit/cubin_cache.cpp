@@ -20,7 +20,7 @@
 namespace autotune::jit {
 namespace {
 
-// A cubin is tens of kilobytes; a file beyond this is none of ours, and reading it would be somebody's way to fill our memory.
+// A cubin has tens of kilobytes. A larger file than this is not ours, and reading it could exhaust our memory.
 constexpr off_t kMaxFileBytes = 256 << 20;
 
 bool is_identity(const std::string& text) {
@@ -32,8 +32,8 @@ bool is_ours(const struct stat& info) {
     return info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Whether nobody but this user and root can put another folder in the place of one in `parent`: where everybody may write, the
-// sticky bit keeps others from renaming what is not theirs.
+// Whether only this user and root can replace a folder in `parent`: in a world-writable folder the sticky bit keeps others from
+// renaming what they do not own.
 bool is_safe_parent(const struct stat& parent) {
     const bool is_trusted = parent.st_uid == ::geteuid() || parent.st_uid == 0;
     const bool others_write = (parent.st_mode & (S_IWGRP | S_IWOTH)) != 0;
@@ -44,7 +44,7 @@ std::string failed(const std::string& folder, const char* what, int code) {
     return "the cubin cache " + folder + " cannot be " + what + ": " + errno_text(code);
 }
 
-// Why the folder is not one to trust, empty if it is. It is made with its parents if it is not there.
+// Creates the folder with its parents if it is missing. Returns why it cannot be trusted, empty if it can.
 std::string prepare_folder(const std::string& folder) {
     if (const int code = make_private_folders(folder); code != 0) return failed(folder, "made", code);
     const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -65,7 +65,7 @@ std::string file_path(const std::string& folder, const std::string& identity) {
 }
 
 std::optional<std::vector<std::byte>> read_private_file(const std::string& path) {
-    // O_NONBLOCK: opening a FIFO that somebody put there must not hang.
+    // O_NONBLOCK: opening a FIFO that somebody placed there must not hang.
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info = {};
     if (!file.open() || ::fstat(file.get(), &info) != 0) return std::nullopt;
@@ -94,7 +94,8 @@ bool write_all(int file, std::span<const std::byte> bytes) {
 constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr auto kStaleAfter = std::chrono::hours(1);  // a file is written in milliseconds
 
-// Temporary files of writers that were ended. They stop nobody, for each writer has a name of its own, but they fill the disk.
+// Removes temporary files of killed writers. They block nobody, because each writer has a name of its own, but they fill the
+// disk.
 void remove_stale_files(const std::string& folder) {
     const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
     if (open == nullptr) return;

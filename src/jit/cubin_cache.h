@@ -10,7 +10,7 @@
 
 namespace autotune::jit {
 
-// A compiled instance: code plus what the compiler said of it.
+// A compiled instance: code and the compiler's report.
 struct Compiled {
     std::string symbol;
     std::string identity;
@@ -18,10 +18,10 @@ struct Compiled {
     CompileReport report;
 };
 
-// Cubins as files under one folder (0700), named by identity: magic, version, length, report, checksum, body; written to a
-// temporary name, which is random, and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a
-// miss, never an error; a folder that cannot be written is a cache that stores nothing, and one that others can write or replace
-// (by its parent) is not used at all. Safe for many processes and threads.
+// Cubins as files in one folder (0700), named by identity: magic, version, length, report, checksum, body. They are written under
+// a random temporary name and renamed. A missing, short, altered, foreign-owned, symbolic or group-writable file is a miss, never
+// an error. If the folder cannot be written, nothing is stored; if others can write or replace it (through its parent), it is not
+// used at all. Safe for many processes and threads.
 class CubinCache {
   public:
     // An empty folder name: no cache.
@@ -33,10 +33,10 @@ class CubinCache {
     const std::string& folder() const { return folder_; }
     // Why nothing can be stored, empty if it can.
     const std::string& disabled_because() const { return disabled_because_; }
-    // The same, and writes a file to find out: full disks and quotas show only then. What a command says of the cache comes from
+    // The same, but also writes a file, because full disks and quotas show only then. Commands report the cache's state from
     // here.
     std::string why_not_usable() const;
-    // Removes what writers that were ended left more than an hour ago.
+    // Removes files that killed writers left more than an hour ago.
     void clean() const;
 
   private:

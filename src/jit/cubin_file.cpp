@@ -36,7 +36,7 @@ class Writer {
     std::vector<std::byte> bytes_;
 };
 
-// Reads what Writer wrote; past the end it gives zeros and stays broken.
+// Reads what Writer wrote; past the end it returns zeros and reports failure from then on.
 class Reader {
   public:
     explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}

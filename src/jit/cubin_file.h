@@ -12,7 +12,7 @@ namespace autotune::jit {
 // The bytes of a cache file: magic, version, then length-prefixed symbol, identity, report and cubin, then a checksum of all
 // before.
 std::vector<std::byte> encode_cubin_file(const Compiled& compiled);
-// nullopt for bytes that are not exactly a file of this version with this identity and an unbroken checksum.
+// nullopt unless the bytes are exactly a file of this version with this identity and a matching checksum.
 std::optional<Compiled> decode_cubin_file(std::span<const std::byte> bytes, const std::string& identity);
 
 }  // namespace autotune::jit

@@ -9,14 +9,14 @@
 namespace autotune::jit {
 namespace {
 
-// Room on the stack of enqueue(): kernels of the catalogue take 20 to 43 arguments and at most three tensor maps, the judges of
-// ops up to 53.
+// Capacity on the stack of enqueue(): kernels of the catalogue take 20 to 43 arguments and at most three tensor maps, reference
+// kernels of ops up to 53.
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxTensorMaps = 4;
 
 constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
 
-// Where one launch's parameters live while the driver copies them.
+// Holds one launch's parameters while the driver copies them.
 struct Parameters {
     std::uint64_t words[kMaxArguments];
     gpu::TensorMap maps[kMaxTensorMaps];
@@ -69,7 +69,7 @@ struct Packer {
     }
 };
 
-// The highest tensor, scalar and output that a plan asks for, so that enqueue() can refuse short inputs.
+// The highest tensor, scalar and output index that a plan uses, so that enqueue() can refuse inputs that are too short.
 struct Demand {
     std::size_t tensors = 0;
     std::size_t scalars = 0;

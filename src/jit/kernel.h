@@ -16,30 +16,30 @@
 
 namespace autotune::jit {
 
-// What a launch is given besides its plan. Addresses by tensor index, scalars (Scalar::bits()) by scalar index.
+// A launch's inputs besides its plan. Addresses by tensor index, scalars (Scalar::bits()) by scalar index.
 struct LaunchInputs {
     std::span<const gpu::DeviceAddress> tensors;
     std::span<const std::uint64_t> scalars;
     gpu::DeviceAddress workspace = 0;
-    // Reference plans alone, by output.
+    // Only for reference plans, by output.
     std::span<const gpu::DeviceAddress> expected = {};
     std::span<const gpu::DeviceAddress> bounds = {};
 };
 
-// A compiled instance loaded on the device, and how to launch it for one problem: the one way kernels are started, by tuner and
-// library alike. Making it loads code and resolves every step's function, so that enqueue() does nothing but launch.
-// Immutable after construction; enqueue() may be called from many threads.
+// A compiled instance loaded on the device, with its launch for one problem. Tuner and library start every kernel through it. Its
+// constructor loads the code and resolves every step's function, so that enqueue() does nothing but launch. Immutable after
+// construction; enqueue() may be called from many threads.
 class BoundLaunch {
   public:
-    // REQUIRES: a context is current; `context_id`, where it is given, is its number, which is asked for otherwise. Throws
-    // DriverError (refused: the device will not take this launch).
+    // REQUIRES: a context is current; `context_id`, if given, is its id, otherwise the driver is queried. Throws DriverError
+    // (refused: the device cannot run this launch).
     BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_ptr<const gpu::Library> library, const std::string& symbol,
                 const Problem& problem, LaunchPlan plan, std::optional<std::uint64_t> context_id = std::nullopt);
 
     const LaunchPlan& plan() const { return plan_; }
     // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host
     // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
-    // tensors, scalars or outputs than the plan asks for.
+    // tensors, scalars or outputs than the plan uses.
     int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
     gpu::Function::Info info() const;  // of the first step's function
 

@@ -9,9 +9,9 @@
 
 namespace autotune::jit {
 
-// The tensor maps of one argument, by the address that they were encoded for: a call with an address seen before asks the driver
-// for nothing. A fixed table, so that neither a hit nor a miss allocates; entries replace each other. Many threads: a reader that
-// meets a writer takes it for a miss, a writer that meets another leaves its map out.
+// Caches the tensor maps of one argument by address: a call with a known address needs no driver call. The table has a fixed
+// size, so that neither a hit nor a miss allocates; entries replace each other. Thread-safe: a reader that meets a writer counts
+// as a miss, and a writer that meets another stores nothing.
 class MapCache {
   public:
     std::optional<gpu::TensorMap> find(gpu::DeviceAddress address) const noexcept {
@@ -41,12 +41,12 @@ class MapCache {
     static constexpr std::size_t kEntries = 16;
 
     struct Entry {
-        std::atomic<std::uint32_t> sequence{0};  // odd while it is written, 0 while empty
+        std::atomic<std::uint32_t> sequence{0};  // odd while it is being written, 0 while empty
         std::atomic<gpu::DeviceAddress> address{0};
         std::array<std::atomic<std::uint64_t>, 16> words{};
     };
 
-    // Allocations are 256-byte multiples and larger operands far apart: a multiplicative hash of what is above.
+    // Addresses are multiples of 256 bytes, and larger operands lie far apart: the upper bits are hashed by multiplication.
     static std::size_t slot_of(gpu::DeviceAddress address) noexcept {
         return static_cast<std::size_t>(((address >> 4) * 0x9e3779b97f4a7c15U) >> 60);
     }

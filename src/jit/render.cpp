@@ -26,7 +26,7 @@ bool is_name(std::string_view text) {
                        [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-// The values by name, and which of them the text has asked for.
+// The values by name, and which of them the text has used.
 class Values {
   public:
     Values(const std::vector<Binding>& bindings, const std::string& symbol, const std::string& file) {
@@ -45,7 +45,7 @@ class Values {
         return &found->second.text;
     }
 
-    // Names that nothing asked for, in order.
+    // Names that the text did not use, in order.
     std::string unused() const {
         std::string names;
         for (const auto& [name, value] : values_)
@@ -82,7 +82,7 @@ std::string_view trimmed(std::string_view line) {
     return line;
 }
 
-// Calls visit(line without its end, number) for each line; false from it ends the walk.
+// Calls visit(line without its line end, number) for each line, until it returns false.
 template <typename Visit>
 void for_each_line(std::string_view text, Visit visit) {
     std::size_t number = 0;
@@ -93,8 +93,8 @@ void for_each_line(std::string_view text, Visit visit) {
     }
 }
 
-// The name in `#include "name"`, empty for any other line. Headers shared with the host name <...> ones in branches that the
-// device compiler never takes; those are left to it, which has no folder to find them in.
+// The name in `#include "name"`; empty for any other line. Headers shared with the host include <...> in branches that the device
+// compiler never takes; those are left to the compiler, which has no folder to find them in.
 std::string included_name(std::string_view line, const std::string& file, std::size_t number) {
     line = trimmed(line);
     if (line.empty() || line.front() != '#') return "";
@@ -109,8 +109,8 @@ std::string included_name(std::string_view line, const std::string& file, std::s
 
 using Headers = std::map<std::string, const TemplateHeader*>;  // by name
 
-// The headers that `text` reaches. Nothing else is given to the compiler, so an unrelated header that changes leaves the
-// identity as it was, and no #include can reach a file of the machine.
+// Collects the headers that `text` includes, directly or not. The compiler gets no others, so a change of an unrelated header
+// leaves the identity as it was, and no #include can reach a file of the machine.
 void collect_headers(const Catalogue& catalogue, std::string_view text, const std::string& file, Headers& reached) {
     for_each_line(text, [&](std::string_view line, std::size_t number) {
         const std::string name = included_name(line, file, number);
@@ -124,7 +124,7 @@ void collect_headers(const Catalogue& catalogue, std::string_view text, const st
     });
 }
 
-// NVRTC 12.9 brought a disk cache of its own and the option that turns it off; before, the option is an error.
+// NVRTC 12.9 introduced a disk cache and the option that turns it off; older versions refuse the option.
 bool knows_no_cache(const std::string& nvrtc_version) {
     int major = 0;
     int minor = 0;
@@ -140,13 +140,13 @@ std::vector<std::string> options_for(const Target& target) {
         target.arch.starts_with("sm_") && !digits.empty() && digits.size() <= 4 &&
         std::all_of(digits.begin(), digits.end(), [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
     if (!well_formed) throw Error(ErrorCode::usage, "unknown architecture '" + target.arch + "'; expected one like sm_90a");
-    // -Xptxas takes one option an entry: "-v,..." joined is refused.
+    // -Xptxas takes one option per entry: "-v,..." joined is refused.
     std::vector<std::string> options = {"--std=c++17", "-arch=" + target.arch, "-Xptxas=-v"};
     if (knows_no_cache(target.nvrtc_version)) options.emplace_back("--no-cache");
     return options;
 }
 
-// What is rendered: a text, its name for messages, what fills it, and what its symbol begins with.
+// The input of a rendering: a text, its name for messages, its values, and the prefix of its symbol.
 struct Draft {
     const DeviceText& text;
     std::string file;
@@ -154,7 +154,8 @@ struct Draft {
     std::string prefix;
 };
 
-// Hashes of code, which are computed once for each text (code_of.h): what fills a text is hashed beside it, not within.
+// Combines the hashes of each text's code, which are computed once per text (code_of.h). Values are hashed separately, not as
+// parts of the text.
 std::string identity_of(const Draft& draft, const Headers& headers, const std::vector<std::string>& options,
                         const Target& target) {
     const bool shows_spelling = draft.text.shows_spelling() || std::any_of(headers.begin(), headers.end(), [](const auto& named) {
@@ -184,7 +185,7 @@ std::string identity_of(const Draft& draft, const Headers& headers, const std::v
     return to_hex(hash.digest());
 }
 
-// Everything but the source and the symbol.
+// Fills in everything but the source and the symbol.
 Rendered begin(const Catalogue& catalogue, const Draft& draft, const Target& target) {
     Rendered rendered;
     rendered.arch = target.arch;
@@ -203,7 +204,7 @@ Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& ta
     return rendered;
 }
 
-// Suffixes that stand in AUTOTUNE_ENTRY(...), but for its definition and comments.
+// Collects the suffixes in AUTOTUNE_ENTRY(...), except in its definition and in comments.
 void collect_entries(const std::string& text, std::set<std::string>& suffixes) {
     constexpr std::string_view kEntry = "AUTOTUNE_ENTRY(";
     for_each_line(text, [&](std::string_view line, std::size_t) {

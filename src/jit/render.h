@@ -12,9 +12,9 @@
 
 namespace autotune::jit {
 
-// A template with its values filled in, ready to compile. `identity` = hash(code of the template and of all it includes, the
-// values, options, NVRTC version, architecture), 64 hex digits: comments, white space and the folders of headers play no part.
-// `symbol` = <op>_<family>_<first 16 of the identity>.
+// A template with its values filled in, ready to compile. `identity` = hash(code of the template and of everything it includes,
+// the values, options, NVRTC version, architecture), 64 hex digits: comments, white space and the folders of headers do not
+// count. `symbol` = <op>_<family>_<first 16 of the identity>.
 struct Rendered {
     std::string symbol;
     std::string identity;
@@ -24,23 +24,23 @@ struct Rendered {
     std::string arch;
 };
 
-// What a rendering is for: the compiler's version changes the options and the identity.
+// The target of a rendering: the compiler's version changes the options and the identity.
 struct Target {
     std::string arch;           // "sm_90a"
     std::string nvrtc_version;  // "13.0"
 };
 
-// Fills the placeholders of `text`, which stand in its first block only (from the top to the line `// ---- end of parameters
-// ----`). Integers print as decimals, dtypes as their word, `${symbol}` as the symbol. Throws Error{internal} with file and line
-// for a name that is unknown, missing or unused, or a placeholder outside the block.
+// Fills the placeholders of `text`, which may appear only in its first block (from the top to the line `// ---- end of parameters
+// ----`). Integers are printed as decimals, dtypes as their word, `${symbol}` as the symbol. Throws Error{internal} with file and
+// line for a name that is unknown, missing or unused, or a placeholder outside the block.
 std::string fill(const std::string& text, const std::string& file, const std::vector<Binding>& bindings,
                  const std::string& symbol);
 
-// Launch parameters of `config` play no part: configs that agree on compile parameters render to the same identity.
+// Launch parameters of `config` do not count: configs with equal compile parameters render to the same identity.
 Rendered render(const Catalogue& catalogue, const Family& family, const Problem& problem, const SearchSpace& space,
                 const Config& config, const Target& target);
 Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target);
-// The kernels of an instance beside its main one, as suffixes of its symbol: "_reduce". Some of them may be compiled out.
+// The other kernels of an instance, as suffixes of its symbol: "_reduce". Some of them may be compiled out.
 std::vector<std::string> second_entries(const Rendered& rendered);
 // The harness kernels (fill, poison, compare, canary): the same text for every problem.
 Rendered render_harness(const Catalogue& catalogue, const Target& target);

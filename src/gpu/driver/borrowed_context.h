@@ -6,11 +6,11 @@
 
 namespace autotune::gpu {
 
-// The context of a thread, for another thread that works for it. It does not keep the context alive: calls in one that was
-// destroyed fail. Throws DriverError.
+// Makes a thread's context usable by another thread that works for it. Does not keep the context alive: calls in a destroyed one
+// fail. Throws DriverError.
 class BorrowedContext {
   public:
-    // That of this thread.
+    // Takes the context of this thread.
     explicit BorrowedContext(std::shared_ptr<const Driver> driver);
     void make_current() const;
 

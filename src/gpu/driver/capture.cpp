@@ -49,8 +49,8 @@ void zero_on(const Driver& driver, StreamHandle stream, DeviceAddress address, s
 }
 
 void zero_beside(std::shared_ptr<const Driver> driver, DeviceAddress address, std::size_t bytes) {
-    // The driver runs a memset of more bytes as a kernel, and kernels that alternate between two streams make all later launches
-    // of the caller's context slower (docs/measuring.md).
+    // The driver executes a larger memset as a kernel, and kernels that alternate between two streams slow down all later
+    // launches of the caller's context (docs/measuring.md).
     constexpr std::size_t kNoKernel = 4096;
     const Stream stream(driver);
     for (std::size_t at = 0; at < bytes; at += kNoKernel)

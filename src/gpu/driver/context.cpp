@@ -59,7 +59,8 @@ std::optional<CurrentContext> current_context(const Driver& driver) {
 bool is_capturing(const Driver& driver, StreamHandle stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver.api().stream_is_capturing(stream, &status);
-    // Asking about the legacy stream while another stream of the context captures: work on it would break that capture.
+    // The driver refuses the query for the legacy stream while another stream of the context is captured, because work on it
+    // would break that capture.
     if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
     throw_if_failed(driver, result, "cuStreamIsCapturing");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;

@@ -74,7 +74,7 @@ Device Driver::device(int ordinal) const {
     device.identity.bus_bits = of[CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH];
     device.limits = limits_of(of);
     device.clock_mhz = of[CU_DEVICE_ATTRIBUTE_CLOCK_RATE] / 1e3;
-    // Two transfers a clock: 3201 MHz and 6144 bits give an H200's 4917 GB/s.
+    // Two transfers per clock: 3201 MHz and 6144 bits give an H200's 4917 GB/s.
     device.memory_gb_per_s = 2.0 * of[CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] * 1e3 * (device.identity.bus_bits / 8) / 1e9;
     return device;
 }
@@ -83,7 +83,7 @@ std::string Driver::uuid(int ordinal) const {
     const CUdevice raw = device_at(*this, ordinal);
     CUuuid id{};
     throw_if_failed(*this, api_->device_get_uuid(&id, raw), "cuDeviceGetUuid");
-    // A MIG slice is a device of its own, and NVML and nvidia-smi spell its id so.
+    // A MIG slice is a device of its own; NVML and nvidia-smi prefix its id with MIG.
     const bool is_slice = name_of(*this, raw).find(" MIG ") != std::string::npos;
     std::string text = is_slice ? "MIG-" : "GPU-";
     constexpr std::string_view digits = "0123456789abcdef";

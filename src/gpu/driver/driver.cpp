@@ -7,7 +7,7 @@ namespace autotune::gpu {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kOldestVersion = 12040;  // the oldest that is tested; cuLibraryLoadData and cuTensorMapEncodeTiled came with 12.0
+constexpr int kOldestVersion = 12040;  // the oldest tested version; cuLibraryLoadData and cuTensorMapEncodeTiled came with 12.0
 
 // Finds entry points through cuGetProcAddress and remembers the first that is missing.
 class Resolver {
@@ -112,7 +112,7 @@ std::string dotted(int version) {
 
 constexpr const char* kNewerDriver = "install a driver of release 550 or newer (CUDA 12.4)";
 
-// What to do about a cuInit that fails, in words.
+// Advice, as text, for a cuInit that fails.
 std::string init_advice(int code) {
     switch (code) {
         case CUDA_ERROR_STUB_LIBRARY:
@@ -136,7 +136,7 @@ std::string init_advice(int code) {
         case CUDA_ERROR_INVALID_DEVICE:
             return "CUDA_VISIBLE_DEVICES names a device that is not there, or a MIG device that was removed: check `nvidia-smi "
                    "-L`";
-        case 35:  // the runtime's name for a driver that is too old for what is asked of it
+        case 35:  // cudaErrorInsufficientDriver: the driver is too old
             return std::string("the driver is too old: ") + kNewerDriver;
         case CUDA_ERROR_OPERATING_SYSTEM:
         case CUDA_ERROR_UNKNOWN:
@@ -151,8 +151,8 @@ std::string init_advice(int code) {
 Driver::Driver() : api_(std::make_unique<Api>()) {}
 Driver::~Driver() = default;
 
-// A library that is there and cannot be opened is a driver to repair, not a machine without one. An empty file stands for none:
-// images that were built beside a driver hold such.
+// A library that exists but cannot be opened is a driver to repair, not a machine without one. An empty file counts as absent:
+// images that were built next to a driver contain such files.
 bool Driver::installed() {
     std::string why;
     if (SharedLibrary::open(kLibrary, &why)) return true;
@@ -175,7 +175,7 @@ std::shared_ptr<const Driver> Driver::load() {
     Api& api = *driver->api_;
     Resolver resolver(get);
     resolve_basics(resolver, api);
-    // cuInit before anything else is asked: a driver that cannot start must say so itself.
+    // cuInit comes before every other call, so that a driver that cannot start reports that itself.
     if (api.init == nullptr) fail("the NVIDIA driver (" + library->path() + ") has no cuInit");
     if (const CUresult result = api.init(0); result != CUDA_SUCCESS) {
         fail("the NVIDIA driver does not start: cuInit returned " + error_name(api, result) + " (" + std::to_string(result) +

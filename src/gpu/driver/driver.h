@@ -20,12 +20,12 @@ namespace autotune::gpu {
 using DeviceAddress = std::uint64_t;
 using StreamHandle = CUstream_st*;
 
-// What a failed driver call means for the process.
+// The consequence of a failed driver call for the process.
 enum class Severity : std::uint8_t {
-    refused,        // invalid value, no binary, out of launch resources: the call is void, the context lives
+    refused,        // invalid value, no binary, out of launch resources: the call had no effect, the context is intact
     out_of_memory,  // the context lives
     sticky,         // illegal address, launch failed, ...: the process must end and start again
-    lost,           // the device is gone or the driver will not answer
+    lost,           // the device is gone or the driver does not answer
 };
 
 // A CUDA driver call that failed: ErrorCode::driver, with the driver's code and name ("CUDA_ERROR_ILLEGAL_ADDRESS").
@@ -39,29 +39,29 @@ class DriverError : public Error {
     int code_;
 };
 
-// Whether a code means that others hold the device or that its MPS server cannot be reached: the card is healthy.
+// Whether a code means that other processes hold the device or that its MPS server cannot be reached: the card is healthy.
 bool is_in_use(int code);
-// What to do about one of those, in words.
+// Advice, as text, for such a code.
 std::string in_use_advice(int code);
-// Whether a code is the kernel's own doing. Others are the card's, the driver's or another process's.
+// Whether the kernel itself causes such a code. Other codes come from the card, the driver or another process.
 bool is_the_kernels(int code);
 
 // The CUDA driver, opened with dlopen("libcuda.so.1"): entry points by explicit version through cuGetProcAddress. Thread-safe.
 class Driver {
   public:
-    // Opens the library and calls cuInit. Throws Error{no_gpu} saying what is missing (no library, stub, too old, no device).
+    // Opens the library and calls cuInit. Throws Error{no_gpu} naming what is missing (no library, stub, too old, no device).
     static std::shared_ptr<const Driver> load();
-    // Whether libcuda.so.1 is installed at all: tells "no driver" (work on without a GPU) from "a driver that fails".
+    // Whether libcuda.so.1 is installed at all: tells "no driver" (work without a GPU) from "a driver that fails".
     static bool installed();
 
     int version() const;  // 13000 for CUDA 13.0
     int device_count() const;
-    // Identity and limits from attributes alone: creates no context. Throws Error{no_gpu} for a bad ordinal, naming the range.
+    // Identity and limits from attributes only: creates no context. Throws Error{no_gpu} for a bad ordinal, naming the range.
     Device device(int ordinal) const;
-    std::string uuid(int ordinal) const;         // "GPU-xxxxxxxx-..."; what locks are named by
-    std::string pci_address(int ordinal) const;  // "0000:18:00.0", as folders of /sys/bus/pci/devices are named
+    std::string uuid(int ordinal) const;         // "GPU-xxxxxxxx-..."; names the card's lock
+    std::string pci_address(int ordinal) const;  // "0000:18:00.0", as in /sys/bus/pci/devices
 
-    struct Api;  // the table of entry points; defined in src/gpu/driver/driver_api.h, for this folder alone
+    struct Api;  // The table of entry points, defined in src/gpu/driver/driver_api.h and used only in this folder.
     const Api& api() const { return *api_; }
     ~Driver();
 
@@ -70,7 +70,7 @@ class Driver {
     std::unique_ptr<Api> api_;
 };
 
-// Ownership below: move-only; destructors report nothing, throw nothing, and are quiet at process exit.
+// The owners below are movable but not copyable. Their destructors report nothing, throw nothing, and are silent at process exit.
 
 // Retains a device's primary context and makes it current on the constructing thread.
 class Context {
@@ -99,7 +99,8 @@ struct CurrentContext {
 std::optional<CurrentContext> current_context(const Driver& driver);
 bool is_capturing(const Driver& driver, StreamHandle stream);
 
-// While it lives, this thread's loads and allocations do not disturb a graph capture on another thread (RELAXED capture mode).
+// During its lifetime this thread's loads and allocations do not disturb a graph capture on another thread (RELAXED capture
+// mode).
 class RelaxedCapture {
   public:
     explicit RelaxedCapture(const Driver& driver);
@@ -125,8 +126,8 @@ class Buffer {
     std::size_t bytes() const { return bytes_; }
     void upload(std::span<const std::byte> host, std::size_t offset_bytes = 0);
     void download(std::span<std::byte> host, std::size_t offset_bytes = 0) const;
-    // On `stream`, and waited for. Where kernels are timed it is theirs: memsets on another one make all later launches of the
-    // context slower (docs/measuring.md, "Speeds of a context").
+    // Enqueues on `stream` and waits. If kernels are timed, pass their stream: memsets on another one slow down all later
+    // launches of the context (docs/measuring.md, "Speeds of a context").
     void fill_bytes(std::uint8_t value, StreamHandle stream = nullptr);
 
   private:
@@ -167,7 +168,7 @@ class Event {
 };
 double elapsed_us(const Event& from, const Event& to);
 
-// What is launched on a stream between begin and end, as one replayable graph.
+// Everything launched on a stream between begin and end, as one replayable graph.
 class Graph {
   public:
     // Runs `record` with `stream` in capture mode and instantiates what it enqueued.
@@ -197,7 +198,7 @@ class Graph {
     void* executable_ = nullptr;
 };
 
-// One kernel of a loaded library, in the current context. Copyable view: the Library owns it.
+// One kernel of a loaded library in the current context. A view that may be copied: the Library owns the kernel.
 class Function {
   public:
     struct Info {
@@ -207,17 +208,17 @@ class Function {
         int max_threads = 0;
     };
     Info info() const;
-    // Allows at least `bytes` of dynamic shared memory, to all launches of this code; never less than before. Throws
+    // Allows all launches of this code at least `bytes` of dynamic shared memory; never lowers the limit. Throws
     // DriverError{refused} above the device's opt-in limit.
     void allow_dynamic_smem(std::size_t bytes) const;
-    // Allows clusters of more than 8 blocks, which not every device of an architecture has room for.
+    // Allows clusters of more than 8 blocks, for which not every device of an architecture has room.
     void allow_large_clusters() const;
     // Resident blocks per SM for this launch shape.
     int blocks_per_sm(int threads, std::size_t dynamic_smem_bytes) const;
     // Makes the driver load the code now, so that a later launch loads nothing.
     void force_load() const;
-    // Enqueues step's geometry with `parameters` (cuLaunchKernelEx); nothing else. Returns the CUresult: the hot path never
-    // throws.
+    // Enqueues the step's geometry with `parameters` (cuLaunchKernelEx) and does nothing else. Returns the CUresult: the hot path
+    // never throws.
     int launch(const LaunchStep& step, void** parameters, StreamHandle stream) const noexcept;
 
   private:
@@ -226,7 +227,7 @@ class Function {
     void* raw_ = nullptr;
 };
 
-// A cubin in memory (cuLibraryLoadData): context-free, usable in every context.
+// A cubin in memory (cuLibraryLoadData). It belongs to no context and can be used in every one.
 class Library {
   public:
     Library(std::shared_ptr<const Driver> driver, std::span<const std::byte> cubin);
@@ -235,14 +236,14 @@ class Library {
     Library& operator=(Library&&) = delete;
     // The kernel of that name for the current context. Throws DriverError{refused} if there is none.
     Function function(const std::string& symbol) const;
-    // The same with its code loaded and the step's shared memory allowed. The driver is asked once a context and kernel, and
-    // again where a step wants more: while other threads load code, each question may wait for them. Throws DriverError{refused}
-    // for a step that no launch may have. Thread-safe.
+    // The same with its code loaded and the step's shared memory allowed. The driver is called once per context and kernel, and
+    // again if a step needs more memory; such a call may wait for other threads that load code. Throws DriverError{refused} for a
+    // step that can never be launched. Thread-safe.
     Function ready(const std::string& symbol, const LaunchStep& step) const;
-    // The same for a caller who knows the current context's number: where the kernel is known the driver is asked for nothing.
+    // The same for a caller who knows the current context's id: no driver call if the kernel is known.
     Function ready(const std::string& symbol, const LaunchStep& step, std::uint64_t context_id) const;
-    // Loads the code of a kernel into the current context, whose number is given, so that ready() finds it there. False if there
-    // is no such kernel. Thread-safe.
+    // Loads a kernel's code into the current context, whose id is given, so that ready() finds it there. False if there is no
+    // such kernel. Thread-safe.
     bool load(const std::string& symbol, std::uint64_t context_id) const;
 
   private:
@@ -252,14 +253,14 @@ class Library {
     std::unique_ptr<Ready> ready_;
 };
 
-// CUtensorMap by value, 64-byte aligned as the hardware wants it.
+// CUtensorMap by value, 64-byte aligned as the hardware requires.
 struct alignas(64) TensorMap {
     std::array<std::uint64_t, 16> words{};
 };
 // Throws DriverError{refused} if the driver rejects the geometry.
 TensorMap encode_tensor_map(const Driver& driver, const TensorMapArg& map, DType type, DeviceAddress address);
 
-// Throws DriverError for a code other than CUDA_SUCCESS; for those who call Function::launch.
+// Throws DriverError for a code other than CUDA_SUCCESS; for callers of Function::launch.
 void throw_if_failed(const Driver& driver, int code, const char* call);
 
 }  // namespace autotune::gpu

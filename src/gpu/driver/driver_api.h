@@ -7,8 +7,8 @@
 
 namespace autotune::gpu {
 
-// Entry points of the driver, each with the version its type is of. cuda.h's own names are macros that move with the toolkit
-// (cuCtxGetDevice takes one argument in 12 and two in 13), so none of them is used.
+// Entry points of the driver, each with its version. cuda.h's own names are macros that change with the toolkit (cuCtxGetDevice
+// takes one argument in 12 and two in 13), so none of them is used.
 struct Driver::Api {
     PFN_cuInit_v2000 init = nullptr;
     PFN_cuDriverGetVersion_v2020 driver_get_version = nullptr;
@@ -76,7 +76,7 @@ struct Driver::Api {
     PFN_cuTensorMapEncodeTiled_v12000 tensor_map_encode_tiled = nullptr;
 };
 
-// "CUDA_ERROR_ILLEGAL_ADDRESS"; "error 12345" for a code the driver does not know.
+// "CUDA_ERROR_ILLEGAL_ADDRESS"; "error 12345" for a code that the driver does not know.
 std::string error_name(const Driver::Api& api, int code);
 
 inline void throw_if_failed(const Driver& driver, CUresult code, const char* call) {

@@ -5,7 +5,7 @@ namespace autotune::gpu {
 DriverError::DriverError(int code, const std::string& name, const std::string& call)
     : Error(ErrorCode::driver, call + " failed: " + name + " (" + std::to_string(code) + ")"), code_(code) {}
 
-// By cuda.h's own comments: after the sticky ones "the process must be terminated and relaunched".
+// From cuda.h's comments: after a sticky error "the process must be terminated and relaunched".
 Severity DriverError::severity() const {
     switch (code_) {
         case CUDA_ERROR_OUT_OF_MEMORY:

@@ -30,7 +30,7 @@ int read_attribute(const Driver& driver, CUfunction function, CUfunction_attribu
     return value;
 }
 
-// The driver would refuse such a launch only when it is enqueued; here it is refused where the code is loaded.
+// The driver would refuse such a launch only when it is enqueued; this refuses it when the code is loaded.
 void check_fits(const Driver& driver, const LaunchStep& step, int max_threads) {
     const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
     const bool too_many = max_threads > 0 && threads > static_cast<std::uint64_t>(max_threads);
@@ -39,14 +39,14 @@ void check_fits(const Driver& driver, const LaunchStep& step, int max_threads) {
 
 }  // namespace
 
-// Kernels whose code is in a context. Its number is never given to another.
+// Kernels whose code is loaded in a context. Context ids are never reused.
 struct Library::Ready {
     struct Kernel {
         std::uint64_t context;
         std::string symbol;
         Function function;
         int max_threads = 0;
-        // Guarded by the mutex; the others never change.
+        // Guarded by the mutex; the other members never change.
         std::size_t dynamic_smem_bytes = 0;
         bool allows_large_clusters = false;
 
@@ -55,7 +55,7 @@ struct Library::Ready {
         }
     };
     std::mutex mutex;
-    std::deque<Kernel> kernels;  // a deque, so that none ever moves
+    std::deque<Kernel> kernels;  // a deque, so that elements never move
 
     Kernel& loaded(const Library& library, const std::string& symbol, std::uint64_t context);
     // REQUIRES: the mutex is held.
@@ -94,13 +94,13 @@ Function Library::function(const std::string& symbol) const {
     return function;
 }
 
-// Code is loaded without the lock: threads that ask for what is there do not wait for it.
+// Loads without the lock, so that threads whose kernel is loaded do not wait for it.
 Library::Ready::Kernel& Library::Ready::loaded(const Library& library, const std::string& symbol, std::uint64_t context) {
     {
         const std::lock_guard lock(mutex);
         if (Kernel* const known = find(context, symbol)) return *known;
     }
-    const RelaxedCapture relaxed(*library.driver_);  // a capture of this thread goes on
+    const RelaxedCapture relaxed(*library.driver_);  // this thread may be capturing
     Kernel made{.context = context, .symbol = symbol, .function = library.function(symbol)};
     made.max_threads = read_attribute(*library.driver_, as_function(made.function.raw_), CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     made.function.force_load();
@@ -138,7 +138,7 @@ Function Library::ready(const std::string& symbol, const LaunchStep& step, std::
 
 Function Library::ready(const std::string& symbol, const LaunchStep& step) const {
     const auto context = current_context(*driver_);
-    return ready(symbol, step, context ? context->id : 0);  // none: the driver says so
+    return ready(symbol, step, context ? context->id : 0);  // without a context the driver returns an error
 }
 
 Function::Info Function::info() const {
@@ -149,10 +149,10 @@ Function::Info Function::info() const {
             .max_threads = read(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)};
 }
 
-// The limit belongs to the code, which plans with other launch parameters share: lowered by one, it would fail the launches of
-// another.
+// The limit belongs to the code, which plans with other launch parameters share: if one plan lowered it, launches of another
+// would fail.
 void Function::allow_dynamic_smem(std::size_t bytes) const {
-    static std::mutex raising;  // one for the process, because the driver's setting is
+    static std::mutex raising;  // one per process, like the driver's setting
     const std::lock_guard lock(raising);
     int allowed = 0;
     throw_if_failed(

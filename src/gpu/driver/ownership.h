@@ -10,31 +10,31 @@
 
 namespace autotune::gpu {
 
-// What belongs to which context and device, for callers who mix them up.
+// Tells to which context and device things belong, to find callers' mix-ups.
 
-// The two halves of current_context(), for a caller who mostly needs the first. nullopt if no context is current.
+// The two halves of current_context(), for callers who mostly need the first. nullopt if no context is current.
 std::optional<std::uint64_t> current_context_id(const Driver& driver);
 int current_ordinal(const Driver& driver);
 
-// Whether the stream is of another context than the current one; false where the driver does not say.
+// Whether the stream belongs to another context than the current one; false if the driver cannot tell.
 bool is_stream_of_another_context(const Driver& driver, StreamHandle stream) noexcept;
 
-// What kernels of a context can reach, of a process with several devices: a kernel that is given an address of another device
-// ends the context. The driver is asked once for each 2 MiB of addresses, and answers are kept in a table of fixed size.
+// The addresses that kernels of a context can reach, in a process with several devices: a kernel that accesses another device's
+// memory breaks the context. The driver is called once per 2 MiB of addresses, and the answers are kept in a table of fixed size.
 // Thread-safe.
 class Reach {
   public:
-    // nullptr where there is one device: nothing can be mixed up.
+    // nullptr if there is only one device.
     static std::unique_ptr<Reach> of(std::shared_ptr<const Driver> driver);
 
-    // Whether the address was found to be in reach before.
+    // Whether the address is already known to be in reach.
     bool knows(std::uint64_t context_id, DeviceAddress address) const noexcept {
         const std::uint64_t tag = tag_of(context_id, address);
         return known_[slot_of(tag)].load(std::memory_order_relaxed) == tag;
     }
-    // The device that the address is on, if that is another one and the current context cannot reach it; nullopt otherwise, and
-    // then knows() is true from now on. Memory of pools and mapped memory may be opened to other devices in ways that the driver
-    // does not tell of: they count as in reach. REQUIRES: `context_id` is the current context's.
+    // The device of the address if the current context cannot reach it; nullopt otherwise, and from then on knows() is true. Pool
+    // memory and mapped memory count as in reach, because the driver does not report all ways in which they may be opened to
+    // other devices. REQUIRES: `context_id` is the current context's.
     std::optional<int> beyond(std::uint64_t context_id, DeviceAddress address) noexcept;
 
     explicit Reach(std::shared_ptr<const Driver> driver) : driver_(std::move(driver)) {}
