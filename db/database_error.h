@@ -10,12 +10,12 @@ namespace autotune::db {
 // Why a database could not be used, in the classes that callers treat differently.
 enum class DatabaseFault : std::uint8_t {
     other,
-    locked,      // another process held it for longer than the wait
+    locked,      // another process held the lock for longer than the wait
     full,        // disk, quota or file size limit
     read_only,   // the file or its folder may not be written
     unfinished,  // a killed process left a transaction that this process may not roll back
     missing,     // there is no file
-    damaged,     // SQLite or our own checks refuse its content
+    damaged,     // SQLite or our own checks reject its content
 };
 
 // Every Error{database} that a Store throws is one of these.

@@ -57,7 +57,7 @@ void visit_portfolio(Self& portfolio, Templates& templates, Entries& entries, Vi
     fields.list("candidates", entries);
 }
 
-// A line is from a file: what it says goes into messages and into the library's choice.
+// Lines come from files, and their contents reach messages and the library's choice, so they are checked.
 void require_sound(const Portfolio& portfolio, const std::vector<TemplateEntry>& templates) {
     if (!records::is_name(portfolio.op)) throw records::bad_record("\"op\" is not a name");
     if (!records::is_class_key(portfolio.class_key)) throw records::bad_record("\"class\" is not a short line of words");

@@ -17,23 +17,23 @@ struct Portfolio {
     std::string arch{};  // "sm_90a"
     std::string class_key{};
     std::vector<Candidate> candidates{};
-    // By family: the identity of its template when the candidates were chosen. Those of a family whose template is another today,
-    // or that is not here, are not used.
+    // By family: the identity of its template when the candidates were chosen. Candidates of a family are not used if its
+    // template has another identity today, or if the family does not exist here.
     std::map<std::string, std::string> templates{};
-    // What the library's choice among them loses against the best known, of problems that were left out of its making: 0.04 is
-    // 4 %. Negative: not known.
+    // How much slower than the best known kernel the library's choice among them is, for problems left out when they were chosen:
+    // 0.04 is 4 %. Negative: unknown.
     double regret_median = -1, regret_p90 = -1;
-    int problems = 0;  // that these rest on
+    int problems = 0;  // number of problems behind these figures
 };
 
-// Those of a file of JSON lines; none if there is no such file. A file that cannot be read and a line that is not valid are
-// passed over and told to `warn`, the line with its number. What earlier versions chose counts as today's where `former` says so.
+// Reads a file of JSON lines; no portfolios if there is no such file. A file that cannot be read and an invalid line are skipped
+// and reported to `warn`, the line with its number. `former` tells which identities of earlier versions count as today's.
 std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn,
                                        const FormerTemplates& former = {});
-// Where a folder of shipped winners has them.
+// The path of the portfolios in a folder of shipped winners.
 std::string portfolio_path(const std::string& shipped_folder);
 std::string to_json_line(const Portfolio& portfolio);
-// One line of such a file. Throws BadRecord.
+// Parses one line of such a file. Throws BadRecord.
 Portfolio parse_portfolio(std::string_view line);
 
 }  // namespace autotune::db

@@ -22,7 +22,7 @@ using autotune::Provenance;
 using autotune::StoredTrial;
 using autotune::Winner;
 
-// Which rows a listing wants; empty strings match all.
+// Selects rows for a listing; empty strings match all.
 struct Filter {
     std::string op{};
     std::string class_key{};
@@ -31,7 +31,7 @@ struct Filter {
     std::vector<Extent> extents{};  // empty: all; else in the order of the problem
 };
 
-// A problem that a library call had no winner for.
+// A problem for which a library call had no winner.
 struct Miss {
     Problem problem;
     DeviceIdentity device;
@@ -43,14 +43,14 @@ inline constexpr std::int64_t kMostMisses = 10'000;
 
 struct MissRow {
     std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};  // date: of the last call that was recorded
-    std::string origin{};                                                         // of the last; empty: older than the column
+    std::string origin{};  // of the last call; empty: recorded before this column existed
     std::int64_t count = 0;
 };
 
-// Damage ends the use of a file. Rows that are orphans or not valid are passed over, and repair() deletes them.
+// A damaged file cannot be used. Orphaned or invalid rows are skipped, and repair() deletes them.
 struct FileHealth {
-    std::string damage{};      // what SQLite finds, or a device that is not what its key says
-    std::int64_t orphans = 0;  // rows that refer to rows which are not there, as deletions by other programs leave them
+    std::string damage{};      // a fault found by SQLite, or a device that does not match its key
+    std::int64_t orphans = 0;  // rows that refer to missing rows, as deletions by other programs leave them
     std::int64_t invalid = 0;  // winners that the validators refuse
     std::string example{};     // the first of them
     bool is_sound() const { return damage.empty() && orphans == 0 && invalid == 0; }
@@ -64,44 +64,45 @@ struct RepairReport {
 
 struct OpenOptions {
     std::string path{};                  // ":memory:" for tests
-    bool read_only = false;              // never writes: works on read-only media, and beside a writer
-    bool create = true;                  // also missing parent folders, for their owner alone (0700)
+    bool read_only = false;              // never writes: for read-only media, and while another process writes
+    bool create = true;                  // also missing parent folders, accessible to their owner only (0700)
     int busy_timeout_ms = 10'000;        // the library uses 30
-    std::vector<std::string> shipped{};  // JSONL files or folders of them, the read-only layer beneath
-    // A file that may not be written is opened for reading, with a warning: put() then throws, trials are not kept.
+    std::vector<std::string> shipped{};  // JSONL files or folders of them: the read-only layer
+    // If the file may not be written it is opened for reading, with a warning: put() then throws, and trials are not kept.
     bool or_read_only = false;
-    // With read_only: a file that is not there yet counts as empty, with a warning.
+    // With read_only: a file that does not exist yet counts as empty, with a warning.
     bool missing_is_empty = false;
-    // Rows of earlier versions that count as today's. They are rewritten once, after a backup, where the file is opened for
-    // writing; elsewhere, and in the shipped layer, they are read as if they were.
+    // Rows of earlier versions that count as today's. They are rewritten once, after a backup, if the file is opened for writing;
+    // otherwise, and in the shipped layer, they are converted when they are read.
     FormerTemplates former{};
-    // Hears each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
+    // Receives each of warnings() when it is found, in the middle of a call to the store: it must not call the store.
     std::function<void(const Warning&)> on_warning{};
 };
 
-// What was learned, kept: winners with their evidence, trials of every outcome, and the problems that a library call missed. Not
-// thread-safe: one store per thread. Every member may throw DatabaseError with the path, what is wrong and what to do; nothing
-// else but std::bad_alloc.
+// Stores what was learned: winners with their evidence, trials of every outcome, and the problems for which library calls had no
+// winner. Not thread-safe: one store per thread. Every member may throw DatabaseError with the path, what is wrong and what to
+// do, and std::bad_alloc; nothing else.
 class WinnerStore {
   public:
     virtual ~WinnerStore() = default;
 
-    // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which is
-    // valid (template identity known) and which is stale (Provenance). Rows that are not valid are passed over with a warning.
+    // Winners for exactly this problem and device: the user's rows before shipped ones, newest first. The caller decides which
+    // are valid (template identity known) and which are stale (Provenance). Invalid rows are skipped with a warning.
     virtual std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const = 0;
     // Winners of the same op, class and device with other extents, nearest first: sum over extents of |log(a/b)|. Without
-    // finalists and failures, and in milliseconds from a million winners: the nearest of the thousand index entries around them.
+    // finalists and failures. Takes milliseconds among a million winners, because it reads only the thousand index entries around
+    // them.
     virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
 
-    // The same of cards that have this one's chip and another memory (src/core/problem/device_key.h), with those of exactly this
-    // problem.
+    // The same for cards that have this one's chip and another memory (src/core/problem/device_key.h), including winners of
+    // exactly this problem.
     virtual std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
                                                     std::size_t limit) const = 0;
 
     // Replaces the row of the same problem, device and template identity in one durable transaction. Texts are cut to their
-    // limits and cleaned of control characters; names or numbers that are out of range throw and nothing is stored.
+    // limits and cleaned of control characters. If a name or number is out of range it throws, and nothing is stored.
     virtual void put(const Winner& winner) = 0;
-    // All of them or none, in one transaction: for import and merge.
+    // Stores all of them or none, in one transaction: for import and merge.
     virtual void put_all(std::span<const Winner> winners) = 0;
     // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
     // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
@@ -109,14 +110,14 @@ class WinnerStore {
     // The same rows one by one in bounded memory, as long as `use` returns true; it may call the store. No lock is held while it
     // runs.
     virtual void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
-    // The shipped rows alone.
+    // Only the shipped rows.
     virtual std::vector<Winner> list_shipped(const Filter& filter) const = 0;
-    // Rows that list() would give with no limit: from an index, and from shipped lines without parsing more than the filter
-    // needs.
+    // The number of rows that list() would return without a limit: from an index, and from shipped lines without parsing more
+    // than the filter needs.
     virtual std::int64_t count(const Filter& filter) const = 0;
-    // scan() of the user's rows alone, finalists included, newest first.
+    // scan() of the user's rows only, finalists included, newest first.
     virtual void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
-    // `invalid`, where it is given, hears why a row is not valid ("row 7: WHY") in place of a warning.
+    // `invalid`, if given, receives the reason for each invalid row ("row 7: WHY") in place of a warning.
     virtual void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
                                        const std::function<void(const std::string&)>& invalid = {}) const = 0;
     // The user's row that put(winner) would replace.
@@ -124,28 +125,28 @@ class WinnerStore {
     // Deletes the user's winners that match, and the trials of their problems; returns how many winners. Ignores filter.limit.
     virtual std::int64_t remove(const Filter& filter) = 0;
 
-    // What happened to a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once where trials
-    // come slowly; where they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
-    // destructor. Call flush() before waiting for long: then kill -9 loses nothing that was recorded. Where the file is locked,
-    // full or read-only, neither throws: the trials wait in memory, with one warning, and flush() is false.
+    // Records the outcome of a candidate; a later trial of the same candidate and NVRTC replaces it. Committed at once if trials
+    // come slowly; if they come fast, in batches of at most 64 trials or 250 ms, and at the latest by flush(), put() and the
+    // destructor. Call flush() before a long wait, so that kill -9 loses nothing that was recorded. If the file is locked, full
+    // or read-only, neither throws: the trials wait in memory, with one warning, and flush() returns false.
     virtual void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) = 0;
     virtual bool flush() = 0;
     // In the order in which they were last recorded.
     virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
 
-    // Counts up, all in one transaction. At most kMostMisses problems are kept, the most-called ones and those of this call.
-    // put() deletes the miss of its problem, unless the winner is in doubt or of a narrowed search.
+    // Adds to the counts, all in one transaction. At most kMostMisses problems are kept: those with most calls and those of this
+    // call. put() deletes the miss of its problem, unless the winner is in doubt or from a restricted search.
     virtual void record_misses(std::span<const Miss> misses) = 0;
-    // Deletes the misses of problems that were found to have a winner.
+    // Deletes the misses of problems that have a winner now.
     virtual void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) = 0;
-    // Most-called first, of those the latest first.
+    // Most calls first; among equals the latest first.
     virtual std::vector<MissRow> misses(std::size_t limit = SIZE_MAX) const = 0;
     virtual std::int64_t count_misses() const = 0;
 
-    // The cost models' errors as trials on a card show them; of all classes of problems where `class_key` is empty. Rows that are
-    // not valid are passed over with a warning.
+    // The cost models' errors on a card, learned from its trials; for all classes of problems if `class_key` is empty. Invalid
+    // rows are skipped with a warning.
     virtual std::vector<CostCorrection> corrections(const std::string& device_key, const std::string& class_key) const = 0;
-    // Each replaces the one of the same card, family, template, NVRTC and class. Neither export nor merge knows of them.
+    // Each replaces the one of the same card, family, template, NVRTC and class. Neither export nor merge includes them.
     virtual void put_corrections(std::span<const CostCorrection> corrections) = 0;
 
     virtual const std::string& path() const = 0;
@@ -153,13 +154,13 @@ class WinnerStore {
     virtual std::string describe() const = 0;
     // What is wrong with the file, if anything. Reads every row.
     virtual FileHealth check() const = 0;
-    // The same in one sentence; empty if sound.
+    // The same in one sentence; empty if it is sound.
     std::string verify_integrity() const;
-    // Deletes the rows that check() counts, in one transaction after a backup beside the file.
+    // Deletes the rows that check() counts, in one transaction after a backup next to the file.
     virtual RepairReport repair() = 0;
-    // What was passed over or is worth knowing, oldest first, each once. For the tool to print and the library to log.
+    // What was skipped or is worth knowing, oldest first, each once. The tool prints it, the library logs it.
     virtual std::vector<Warning> warnings() const = 0;
-    // Whether put() can only fail: opened so, or fallen back to it.
+    // Whether put() always fails: the file was opened for reading, by request or because it may not be written.
     virtual bool is_read_only() const = 0;
 
   protected:
@@ -168,7 +169,7 @@ class WinnerStore {
     WinnerStore& operator=(const WinnerStore&) = default;
 };
 
-// The store that the options name: an SQLite file. Throws DatabaseError, as Store::open() does.
+// Opens the store that the options name, an SQLite file. Throws DatabaseError, as Store::open() does.
 std::unique_ptr<WinnerStore> open_store(const OpenOptions& options);
 
 }  // namespace autotune::db

@@ -7,23 +7,23 @@
 
 namespace autotune::db {
 
-// What SQLite reported when something went wrong with a file.
+// SQLite's report about a failure with a file.
 struct Failure {
     std::string path;
     int code = 0;          // extended result code
     int system_errno = 0;  // 0: none
-    int lock_errno = 0;    // why a lock could not be taken at all, which SQLite calls busy; 0: it could have been
+    int lock_errno = 0;    // why a lock could not be taken at all, which SQLite reports as busy; 0: no such reason
     std::string detail;    // SQLite's own words
     int busy_timeout_ms = 0;
 };
 
-// One sentence with the path, what is wrong and what to do.
+// One sentence with the path, the fault and the remedy.
 DatabaseError database_error(const Failure& failure);
-// The same form for what we find ourselves: "database PATH WRONG; REMEDY".
+// The same form for faults that we find ourselves: "database PATH WRONG; REMEDY".
 DatabaseError database_error(std::string_view path, std::string_view wrong, std::string_view remedy,
                              DatabaseFault fault = DatabaseFault::other);
 
-// The fault behind an errno of a file that could not be made or written.
+// The fault for the errno of a file that could not be created or written.
 DatabaseFault fault_of_errno(int code);
 
 // The remedy for a file that should not be used but may hold something worth keeping.

@@ -42,14 +42,14 @@ std::optional<struct stat> look_at(const std::string& path) {
     throw database_error(path, "cannot be reached (" + reason(errno) + ")", "check the path and the permissions of its folders");
 }
 
-// mkdir -p, every new folder for its owner alone.
+// mkdir -p; new folders are accessible to their owner only.
 void make_folders(const std::string& folder, const std::string& path) {
     for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
         const std::string part = folder.substr(0, end);
         if (::mkdir(part.c_str(), kPrivateFolder) != 0 && errno != EEXIST) {
             const int code = errno;
             struct stat found {};
-            if (::stat(part.c_str(), &found) != 0) {  // "/" and read-only parents refuse mkdir although they are there
+            if (::stat(part.c_str(), &found) != 0) {  // mkdir fails for "/" and in read-only parents even if the folder exists
                 throw database_error(path, "needs the folder " + part + ", which cannot be made (" + reason(code) + ")",
                                      "make it, or choose another file with --db or AUTOTUNE_DB", fault_of_errno(code));
             }
@@ -60,14 +60,14 @@ void make_folders(const std::string& folder, const std::string& path) {
 
 void make_file(const std::string& path) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile));
-    if (file.open() || errno == EEXIST) return;  // another process was first
+    if (file.open() || errno == EEXIST) return;  // another process created it first
     const int code = errno;
     throw database_error(path, "cannot be made (" + reason(code) + ")",
                          "fix the permissions of its folder, or choose another file with --db or AUTOTUNE_DB",
                          fault_of_errno(code));
 }
 
-// What stat() does not find may still be a link whose target is gone, perhaps on a disk that is not mounted.
+// A path that stat() does not find may still be a link whose target is missing, perhaps on an unmounted disk.
 void refuse_dangling_link(const std::string& path) {
     std::error_code failed;
     const std::filesystem::path target = std::filesystem::read_symlink(path, failed);
@@ -76,13 +76,13 @@ void refuse_dangling_link(const std::string& path) {
                          "make that file or mount its disk, or remove the link", DatabaseFault::missing);
 }
 
-// A symbolic link's journal stands beside its target.
+// The journal of a symbolic link lies next to the link's target.
 std::string resolved(const std::string& path) {
     std::array<char, PATH_MAX> real{};
     return ::realpath(path.c_str(), real.data()) == nullptr ? path : std::string(real.data());
 }
 
-// SQLite opens what has the name of a journal: it waits for ever for the writer of a pipe, and follows nothing but files.
+// SQLite opens whatever has the name of a journal: on a pipe it would wait forever for a writer, and it accepts only files.
 void require_regular_journals(const std::string& path) {
     for (const char* suffix : {"-journal", "-wal", "-shm"}) {
         const std::string journal = resolved(path) + suffix;

@@ -10,7 +10,7 @@ namespace autotune::db {
 OpenFile::OpenFile(const OpenOptions& options, WarningLog& log)
     : options_(options),
       log_(log),
-      read_only_(options.read_only && options.path != kMemory) {  // an empty one in memory is of no use
+      read_only_(options.read_only && options.path != kMemory) {  // a read-only database in memory would stay empty
     connect();
 }
 
@@ -81,8 +81,8 @@ void OpenFile::open_handle() {
     connection_ = std::move(opened);
 }
 
-// The lock comes first: of two processes that open the file, one makes the backup and rewrites the rows. Rows are read as today's
-// all the same, so a file that is locked or full waits for its next opening.
+// Takes the lock first: of two processes that open the file, only one makes the backup and rewrites the rows. Rows are read as
+// today's in any case, so a file that is locked or full waits until it is opened again.
 void OpenFile::bring_rows_up_to_date(Connection& connection) {
     try {
         if (!has_former_rows(connection, options_.former)) return;
@@ -104,8 +104,8 @@ void OpenFile::bring_rows_up_to_date(Connection& connection) {
     }
 }
 
-// SQLite's readers see the journal of a killed writer and may not use it: it takes a connection that may write. False where this
-// process may not write.
+// SQLite's read-only connections find the journal of a killed writer but cannot roll it back; a writing connection can. False if
+// this process may not write.
 bool OpenFile::roll_back_unfinished() {
     try {
         (void)prepare_path({.path = options_.path, .read_only = false, .create = false});

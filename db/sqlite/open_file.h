@@ -10,7 +10,7 @@
 
 namespace autotune::db {
 
-// The handle of one store: opened as its options say, opened again in a forked child, and usable again after another process
+// The connection of one store: opened as its options say, opened again in a forked child, and usable again after another process
 // died in the middle of a write. Throws DatabaseError.
 class OpenFile {
   public:
@@ -20,13 +20,13 @@ class OpenFile {
     OpenFile(const OpenFile&) = delete;
     OpenFile& operator=(const OpenFile&) = delete;
 
-    // This process's own connection. A forked child forgets its parent's without touching the file.
+    // This process's own connection. A forked child drops its parent's without touching the file.
     Connection& use();
     bool is_forked_child() const;
     bool is_read_only() const { return read_only_; }
     const std::string& path() const { return options_.path; }
 
-    // body(use()), and once more after the unfinished transaction that stopped it has been rolled back. REQUIRES: body may run
+    // Runs body(use()), and once more if an unfinished transaction stopped it and has been rolled back. REQUIRES: body may run
     // twice.
     template <class Body>
     auto reading(const Body& body) {

@@ -7,8 +7,8 @@
 
 namespace autotune::db {
 
-// Rows that refer to rows which are not there. Our own connections cannot make them; other programs, which leave foreign keys
-// off, make them by deleting rows.
+// Rows that refer to missing rows. Our own connections cannot make them; other programs, which leave foreign keys off, make them
+// by deleting rows.
 struct Orphans {
     std::int64_t count = 0;
     std::string table{};  // of the first

@@ -11,10 +11,10 @@
 namespace autotune::db {
 namespace {
 
-// Schema 1. Frozen: a file that was made by it must still migrate, so later changes are later steps.
+// Schema 1. Frozen: files made with it must still migrate, so changes are made in later steps.
 //
-// What a class of problems, a device and a template are is stored once and referred to by number: 100,000 winners take a third of
-// the space, and counting or filtering them reads an index of some 12 bytes a row. e0..e7 are the extents in the order of
+// Each class of problems, device and template is stored once and referred to by number: 100,000 winners take a third of the
+// space, and counting or filtering them reads an index of some 12 bytes per row. e0..e7 are the extents in the order of
 // extent_names; configs are canonical text of integers ("block_m=128 stages=3"), failures likewise ("crashed=1 timed_out=2").
 constexpr const char* kStep1 = R"sql(
 CREATE TABLE problem_class(
@@ -65,7 +65,8 @@ CREATE TABLE trial(
 CREATE UNIQUE INDEX trial_key ON trial(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, nvrtc, config);
 )sql";
 
-// Schema 2: the power limit joins the soft key, and library calls record what they had no winner for.
+// Schema 2: adds the power limit to the soft key, and the table of misses, the problems without a winner that library calls
+// record.
 constexpr const char* kStep2 = R"sql(
 ALTER TABLE winner ADD COLUMN power_limit_w INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE miss(
@@ -77,8 +78,8 @@ CREATE TABLE miss(
 CREATE UNIQUE INDEX miss_key ON miss(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7);
 )sql";
 
-// Schema 3: a winner may be in doubt, and numbers of classes, devices and templates are never given twice. Whoever deletes such a
-// row with another program leaves winners behind that refer to it: they must not become winners of the next template.
+// Schema 3: a winner may be in doubt, and numbers of classes, devices and templates are never reused. If another program deletes
+// such a row, winners that refer to it remain: they must not become winners of the next template.
 constexpr const char* kStep3 = R"sql(
 ALTER TABLE winner ADD COLUMN doubt TEXT NOT NULL DEFAULT '';
 CREATE TABLE new_problem_class(
@@ -101,7 +102,7 @@ DROP TABLE template;
 ALTER TABLE new_template RENAME TO template;
 )sql";
 
-// Schema 4: what was measured beside the time that decides, and how a trial was measured.
+// Schema 4: times measured in addition to the deciding one, and how a trial was measured.
 constexpr const char* kStep4 = R"sql(
 ALTER TABLE finalist ADD COLUMN after_itself_us REAL;
 ALTER TABLE finalist ADD COLUMN after_trigger_us REAL;
@@ -111,8 +112,8 @@ ALTER TABLE evidence ADD COLUMN accumulation_error REAL;
 ALTER TABLE trial ADD COLUMN method TEXT NOT NULL DEFAULT '';
 )sql";
 
-// Schema 5: what served a problem without a winner, and winners of a narrowed search beside those of the whole: a row of its own,
-// since neither may push out the other.
+// Schema 5: what served a problem without a winner, and winners of restricted searches. These have rows of their own beside the
+// winners of full searches, since neither may replace the other.
 constexpr const char* kStep5 = R"sql(
 ALTER TABLE miss ADD COLUMN origin TEXT NOT NULL DEFAULT '';
 ALTER TABLE winner ADD COLUMN restricted_to TEXT NOT NULL DEFAULT '';
@@ -120,8 +121,8 @@ DROP INDEX winner_key;
 CREATE UNIQUE INDEX winner_key ON winner(class_id, device_id, e0, e1, e2, e3, e4, e5, e6, e7, template_id, restricted_to);
 )sql";
 
-// Schema 6: what a search was expected to gain when it ended, and what trials say of the cost models' errors. `learning` refers
-// to no other table: deleting its rows, all or some, resets what was learned and leaves no orphans.
+// Schema 6: the gain that a search still expected when it ended, and the cost models' errors learned from trials. `learning`
+// refers to no other table: deleting all or some of its rows resets what was learned and leaves no orphans.
 constexpr const char* kStep6 = R"sql(
 ALTER TABLE evidence ADD COLUMN expected_gain REAL;
 CREATE TABLE learning(
@@ -130,7 +131,7 @@ CREATE TABLE learning(
     PRIMARY KEY(device, family, template, nvrtc, class)) STRICT, WITHOUT ROWID;
 )sql";
 
-// A new file runs all of them too, so a migrated file and a new one cannot differ.
+// A new file runs all steps too, so a migrated file and a new one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
@@ -153,7 +154,7 @@ std::int64_t user_version(Connection& connection) {
     return number(connection, "PRAGMA user_version");
 }
 
-// SQLite takes a file of one byte for an empty one, and so would overwrite it.
+// SQLite treats a file of one byte as empty, and would overwrite it.
 bool is_blank(Connection& connection) {
     return size_of(connection.path()) == 0 && number(connection, "PRAGMA application_id") == 0 && user_version(connection) == 0 &&
            number(connection, "SELECT count(*) FROM sqlite_schema") == 0;
@@ -176,8 +177,8 @@ void require_ours(Connection& connection) {
     }
 }
 
-// SQLite itself notices when whole pages are missing at the end, not when a part of the last one is.
-// REQUIRES: a snapshot, which keeps writers away.
+// SQLite itself notices when whole pages are missing at the end, but not when part of the last one is. REQUIRES: a snapshot,
+// which keeps writers away.
 void require_whole_pages(Connection& connection) {
     const std::int64_t page_bytes = number(connection, "PRAGMA page_size");
     if (page_bytes > 0 && size_of(connection.path()) % page_bytes == 0) return;
@@ -186,7 +187,8 @@ void require_whole_pages(Connection& connection) {
 
 void require_schema(Connection& connection) {
     const std::uint64_t fingerprint = schema_fingerprint(connection);
-    // Another SQLite may word ALTER TABLE's result otherwise: then the steps themselves say what it should be (0.6 ms).
+    // Another version of SQLite may word ALTER TABLE's result differently; then running the steps tells the expected result (0.6
+    // ms).
     if (fingerprint == kFingerprint || fingerprint == expected_fingerprint()) return;
     throw database_error(
         connection.path(),
@@ -194,7 +196,7 @@ void require_schema(Connection& connection) {
         kMoveAway);
 }
 
-// Whoever turned a file to WAL did not know that SQLite before 3.51.3 can lose commits there.
+// Leaves WAL mode, in which SQLite before 3.51.3 can lose commits; somebody else has set it.
 void leave_wal(Connection& connection) {
     if (connection.is_read_only()) return;
     const std::string mode = [&] {
@@ -204,8 +206,7 @@ void leave_wal(Connection& connection) {
     if (mode == "wal") connection.run("PRAGMA journal_mode=DELETE");
 }
 
-// A step that puts a table in another's place must not take the rows along that refer to it. SQLite heeds the switch outside
-// transactions alone.
+// A step that replaces a table must not delete the rows that refer to it. SQLite accepts the switch only outside transactions.
 class LooseForeignKeys {
   public:
     explicit LooseForeignKeys(Connection& connection) : connection_(connection) { connection_.run("PRAGMA foreign_keys=OFF"); }
@@ -237,17 +238,17 @@ void initialise(Connection& connection) {
     transaction.commit();
 }
 
-// REQUIRES: a transaction, and foreign keys are loose.
+// REQUIRES: a transaction, with foreign keys off.
 void run_steps(Connection& connection, int version) {
     for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
         connection.run(kSteps.at(at).sql);
         connection.run(kSteps.at(at).stamp);
     }
     connection.run(kStampApplication);
-    if (version == schema_version()) remove_orphans(connection);  // older schemas gave their numbers twice
+    if (version == schema_version()) remove_orphans(connection);  // older schemas reused their numbers
 }
 
-// SQLite copies nothing for a connection in a transaction. Another connection copies what was committed before it.
+// SQLite cannot copy through a connection that is in a transaction. Another connection copies what was committed before it.
 void copy_to(Connection& connection, const std::string& target) {
     if (!connection.in_transaction()) {
         connection.query("VACUUM INTO ?1").bind(target).run();
@@ -259,8 +260,8 @@ void copy_to(Connection& connection, const std::string& target) {
     reader.query("VACUUM INTO ?1").bind(target).run();
 }
 
-// The lock comes first: of two processes that open the file, one makes the backup and migrates it. Empty if another process was
-// first.
+// Takes the lock first: of two processes that open the file, only one makes the backup and migrates it. Empty if another process
+// was first.
 std::string migrate_with_backup(Connection& connection) {
     const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
@@ -272,7 +273,7 @@ std::string migrate_with_backup(Connection& connection) {
         run_steps(connection, schema_version());
         transaction.commit();
     } catch (...) {
-        // The file is rolled back to what it was. The first backup stays beside it; one for every try would fill the disk.
+        // The file is rolled back to its former state. The first backup stays next to it; one per try would fill the disk.
         if (backup != name) remove_file(backup);
         throw;
     }
@@ -281,7 +282,7 @@ std::string migrate_with_backup(Connection& connection) {
 
 enum class State { blank, older, current };
 
-// Throws Error{database} for a file that is none of these.
+// Throws Error{database} for a file in none of these states.
 State look_at(Connection& connection) {
     const Snapshot snapshot(connection);
     if (is_blank(connection)) return State::blank;
@@ -318,7 +319,7 @@ std::string back_up(Connection& connection, const std::string& name) {
 
 std::string back_up_again(Connection& connection, const std::string& name) {
     const std::string part = name + ".part";
-    remove_file(part);  // of a process that was killed: the lock says that no other writes it now
+    remove_file(part);  // left by a killed process: we hold the lock, so no process is writing it
     const std::string copy = back_up(connection, part);
     replace_file(copy, name);
     return name;
@@ -348,7 +349,7 @@ std::string prepare_schema(Connection& connection) {
 std::uint64_t schema_fingerprint(Connection& connection) {
     Query query = connection.query(
         "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*' ORDER BY type, name");
-    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: a check against accidents; rows are validated one by one besides
+    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: detects accidents only; rows are also validated one by one
     while (query.next()) {
         for (int column = 0; column < 3; ++column) {
             for (const char letter : query.text() + '\n') hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;

@@ -127,7 +127,7 @@ Connection::Connection(const ConnectionOptions& options) : options_(options) {
         throw Error(ErrorCode::database, "SQLite " + sqlite_version() + " is too old for database " + options_.path +
                                              ": 3.37 or newer is needed, install a newer libsqlite3");
     }
-    // A leading "file:" would be a URI where SQLite is configured so; "./" keeps it a file name.
+    // SQLite may be configured to read a leading "file:" as a URI; "./" keeps it a file name.
     const bool looks_like_uri = options_.path.starts_with("file:");
     const std::string name = looks_like_uri ? "./" + options_.path : options_.path;
     const int mode = options_.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
@@ -163,7 +163,7 @@ void Connection::run(const char* sql) {
 }
 
 Query Connection::query(std::string_view sql) {
-    if (is_left_in_transaction_) {  // what it wrote must not be read, nor committed with what comes next
+    if (is_left_in_transaction_) {  // its writes must not be read, nor committed with later ones
         prepared("ROLLBACK").run();
         is_left_in_transaction_ = false;
     }
@@ -198,7 +198,7 @@ void Connection::begin(std::string_view sql) {
 }
 
 void Connection::roll_back() noexcept {
-    if (!in_transaction()) return;  // SQLite rolls some failures back by itself
+    if (!in_transaction()) return;  // SQLite rolls back some failures by itself
     try {
         prepared("ROLLBACK").run();
     } catch (...) {
@@ -227,7 +227,7 @@ void Connection::abandon() noexcept {
 int Connection::system_errno(int code) const {
     if (raw_ == nullptr) return 0;
     if (const int known = sqlite3_system_errno(raw_)) return known;
-    // A failed COMMIT leaves it with the file alone.
+    // After a failed COMMIT only the file object has the errno.
     int last = 0;
     const bool is_input_output = (code & 0xff) == SQLITE_IOERR;
     if (is_input_output) sqlite3_file_control(raw_, "main", SQLITE_FCNTL_LAST_ERRNO, &last);
@@ -236,8 +236,8 @@ int Connection::system_errno(int code) const {
 
 namespace {
 
-// SQLite says that a file is busy also where the system has no locks to give (ENOLCK), and keeps no errno of it. The call that
-// has just failed left it in the thread's own.
+// SQLite also reports busy if the system has no locks to give (ENOLCK), without keeping the errno. The failed call has left it in
+// the thread's errno.
 bool has_no_locks(int last_errno) {
     return last_errno == ENOLCK || last_errno == ENOSYS || last_errno == EOPNOTSUPP;
 }
@@ -307,7 +307,7 @@ InterruptWhen::~InterruptWhen() {
     if (thread_.joinable()) thread_.join();
 }
 
-// It interrupts again and again: SQLite forgets an interrupt that no statement was there for.
+// Interrupts repeatedly: SQLite drops an interrupt if no statement is running.
 void InterruptWhen::watch(const Connection& connection, const std::function<bool()>& stopped) {
     constexpr std::chrono::milliseconds kPause{20};
     std::unique_lock lock(mutex_);

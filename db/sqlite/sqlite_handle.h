@@ -13,7 +13,7 @@
 #include <thread>
 #include <type_traits>
 
-// The thin owners around SQLite. Only the sources beside this header see sqlite3.h.
+// Thin owners of SQLite objects. Only the sources in this folder include sqlite3.h.
 struct sqlite3;
 struct sqlite3_stmt;
 
@@ -58,7 +58,7 @@ class Query {
 
     // Columns are read from left to right; each call reads the next one.
     std::int64_t integer();
-    int small();  // clamped to int: a damaged file may hold anything
+    int small();  // clamped to int, because a damaged file may hold any number
     double real();
     std::string text();
     std::optional<std::int64_t> maybe_integer();
@@ -89,7 +89,7 @@ class Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    // One or more statements that return nothing and take nothing. REQUIRES: a literal of ours, never input.
+    // One or more statements without results or parameters. REQUIRES: a literal of ours, never input.
     void run(const char* sql);
     // REQUIRES: `sql` is a literal of ours (it is the key of the cache of prepared statements) and not in use now.
     Query query(std::string_view sql);
@@ -98,18 +98,18 @@ class Connection {
     bool in_transaction() const;
     // BEGIN or BEGIN IMMEDIATE.
     void begin(std::string_view sql);
-    // Ends a transaction, if there is one. begin() has prepared the statement; where SQLite has no memory for it all the same,
-    // the next query() ends it.
+    // Ends a transaction, if there is one. begin() has prepared the statement; if SQLite still has no memory for it, the next
+    // query() ends the transaction.
     void roll_back() noexcept;
     std::int64_t last_insert_id() const;
     std::int64_t changes() const;
     const std::string& path() const { return options_.path; }
     const ConnectionOptions& options() const { return options_; }
 
-    // Ends what another thread runs on the connection: it fails.
+    // Makes a statement that another thread runs on the connection fail.
     void interrupt() const noexcept;
 
-    // Forgets the handle without touching the file or its locks: for a forked child, where the handle is the parent's.
+    // Drops the handle without touching the file or its locks: for a forked child, because the handle is the parent's.
     void abandon() noexcept;
 
     // Throws DatabaseError for an SQLite result code.
@@ -119,13 +119,13 @@ class Connection {
     Query prepared(std::string_view sql);
     void configure();
     int system_errno(int code) const;
-    // Waits a little for a lock that another process holds, and not at all where the file system has no locks to give.
+    // Waits briefly for a lock that another process holds; does not wait if the file system has no locks to give.
     static int on_busy(void* connection, int tries) noexcept;
     static int lock_errno(int code, int last_errno);
 
     ConnectionOptions options_;
     sqlite3* raw_ = nullptr;
-    int waited_ms_ = 0;                    // for the lock that is wanted now
+    int waited_ms_ = 0;                    // for the current lock
     bool is_left_in_transaction_ = false;  // roll_back() failed
     std::map<std::string_view, StatementHandle> statements_;
 };
@@ -156,8 +156,8 @@ class Transaction {
     bool open_ = true;
 };
 
-// While it lives, a statement of the connection that is running ends with a DatabaseError soon after `stopped` has become true.
-// It is asked 50 times a second, on a thread of its own. REQUIRES: the connection outlives it.
+// During its lifetime, a running statement of the connection ends with a DatabaseError soon after `stopped` returns true.
+// `stopped` is called 50 times a second, on a thread of its own. REQUIRES: the connection outlives it.
 class InterruptWhen {
   public:
     InterruptWhen(const Connection& connection, std::function<bool()> stopped);  // empty: never

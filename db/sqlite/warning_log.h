@@ -9,13 +9,13 @@
 
 namespace autotune::db {
 
-// The warnings of one store, each once, in the order in which they were found. Of one kind the first kMostOfOneKind: a file of
-// a million invalid rows is worth a few sentences.
+// The warnings of one store, each once, in the order in which they were found. Of each kind only the first kMostOfOneKind are
+// kept: a file of a million invalid rows deserves a few sentences.
 class WarningLog {
   public:
     static constexpr int kMostOfOneKind = 20;
 
-    // `tell` hears each warning when it is found; may be empty.
+    // `tell` receives each warning when it is found; may be empty.
     explicit WarningLog(std::function<void(const Warning&)> tell) : tell_(std::move(tell)) {}
 
     void add(const Warning& warning);

@@ -8,7 +8,7 @@
 
 namespace autotune::db {
 
-// In the order of family and class. Of all classes where `class_key` is empty. Rows that are not valid are counted in `skipped`.
+// Ordered by family and class; all classes if `class_key` is empty. Invalid rows are counted in `skipped`.
 std::vector<CostCorrection> read_corrections(Connection& connection, const std::string& device_key, const std::string& class_key,
                                              int& skipped);
 // Replaces the row of the same card, family, template, NVRTC and class. REQUIRES: it is valid.

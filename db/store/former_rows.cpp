@@ -11,7 +11,7 @@
 namespace autotune::db {
 namespace {
 
-// A template of the file whose rows are to be today's.
+// A template of the file whose rows get today's identity.
 struct FormerTemplate {
     std::int64_t id = 0;
     std::string family, present;
@@ -49,7 +49,7 @@ std::vector<TextRow> texts_of(Query& query) {
     return rows;
 }
 
-// The row with today's names; nullopt if it has them. `renamed_words`: for what its words are.
+// The row with today's names; nullopt if it has them already. `renamed_words`: the function that renames its kind of words.
 std::optional<TextRow> renamed(const TextRow& row, const FormerTemplates& former, decltype(renamed_name)& renamed_words) {
     TextRow present = row;
     present.config = renamed_name(row.config, row.family, former);
@@ -102,7 +102,7 @@ void remove_winner(Connection& connection, std::int64_t id) {
     run(connection, "DELETE FROM winner WHERE id = ?1", id);
 }
 
-// Which of two winners of one key stays: the one that import would keep, and always one that can be read.
+// Which of two winners of one key stays: the one that import would keep, and always a readable one.
 bool is_former_better(Connection& connection, std::int64_t former, std::int64_t present) {
     const auto of_former = read_winner(connection, former, Detail::brief),
                of_present = read_winner(connection, present, Detail::brief);
@@ -110,7 +110,7 @@ bool is_former_better(Connection& connection, std::int64_t former, std::int64_t 
     return !of_present || of_present->wrong || takes_over(of_former->winner, of_present->winner);
 }
 
-// Leaves one winner of each key that both templates have, and returns how many keys these were.
+// Leaves one winner of each key that both templates have, and returns how many keys there were.
 std::int64_t settle_rivals(Connection& connection, std::int64_t from, std::int64_t to) {
     std::vector<std::pair<std::int64_t, std::int64_t>> rivals;
     {
@@ -129,7 +129,7 @@ std::int64_t settle_rivals(Connection& connection, std::int64_t from, std::int64
     return static_cast<std::int64_t>(rivals.size());
 }
 
-// Gives the rows of a template to another one. Of two trials of one key the later stays.
+// Moves the rows of a template to another one. Of two trials of one key the later stays.
 std::int64_t move_rows(Connection& connection, std::int64_t from, std::int64_t to) {
     const std::int64_t rivals = settle_rivals(connection, from, to);
     for (const std::string_view sql :

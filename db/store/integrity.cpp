@@ -19,7 +19,7 @@ void note(FileHealth& health, const std::string& example) {
     if (health.example.empty()) health.example = example;
 }
 
-// Calls `use` with each winner that the validators refuse. Orphans are not looked at.
+// Calls `use` with each winner that the validators refuse. Does not check for orphans.
 template <class Use>
 void each_invalid(Connection& connection, const Use& use) {
     for (const std::int64_t id : ids_of(connection, Filter{})) {
@@ -28,7 +28,7 @@ void each_invalid(Connection& connection, const Use& use) {
     }
 }
 
-// A device whose columns do not make its key; empty if there is none.
+// A device whose columns do not match its key; empty if there is none.
 std::string forged_device(Connection& connection) {
     Query query = connection.query("SELECT key, cc_major, cc_minor, sm_count, l2_mib, memory_gib, bus_bits FROM device");
     while (query.next()) {

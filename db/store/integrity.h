@@ -10,10 +10,10 @@ namespace autotune::db {
 // "SQLite 3.40.1, schema 2, journal delete, 1234 winners, 45 KiB": for doctor.
 std::string describe_database(Connection& connection);
 
-// What SQLite's quick_check finds first; empty if nothing.
+// The first fault that SQLite's quick_check finds; empty if none.
 std::string quick_check_of(Connection& connection);
 
-// quick_check, then every row: orphans, winners that the validators refuse, devices that are not what their keys say.
+// Runs quick_check, then checks every row: orphans, winners that the validators refuse, devices that do not match their keys.
 FileHealth health_of(Connection& connection);
 
 // REQUIRES: in a transaction. Deletes the winners that the validators refuse; returns how many.

@@ -15,14 +15,15 @@ bool is_for_all(const Filter& filter) {
     return filter.op.empty() && filter.class_key.empty() && filter.device_key.empty() && filter.extents.empty();
 }
 
-// ?1..?4 of every filtered statement: which classes and devices. An empty text matches all.
+// Binds ?1..?4 of every filtered statement: class and device. An empty text matches all.
 void bind_filter(Query& query, const Filter& filter) {
     std::vector<std::string> names;
     for (const Extent& extent : filter.extents) names.push_back(extent.name);
     query.bind_all(filter.op, filter.class_key, words_to_text(names), todays_device_key(filter.device_key));
 }
 
-// The condition that bind_filter() binds. Statements that hold it are static: their text is the key of the prepared ones.
+// The condition whose parameters bind_filter() binds. Statements with it are static, because their text is the key of the
+// prepared ones.
 std::string of_filter() {
     return std::string(
                "class_id IN (SELECT id FROM problem_class WHERE ?1 IN ('', op) AND ?2 IN ('', class_key) AND ?3 IN ('', "
@@ -47,7 +48,8 @@ std::vector<std::int64_t> integers(Query& query) {
 
 // Newest first.
 std::vector<std::int64_t> ids_at(Connection& connection, const RowKey& row_key) {
-    // INDEXED BY: for the sake of the order, SQLite would walk all rows of the class by winner_place (10 ms instead of 10 us).
+    // INDEXED BY: to get the order, SQLite would otherwise read all rows of the class through winner_place (10 ms instead of 10
+    // us).
     Query query = connection.query(
         "SELECT id FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2 AND e0 = ?3 AND e1 = ?4 AND e2 = ?5 "
         "AND "

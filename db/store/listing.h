@@ -7,7 +7,7 @@
 
 namespace autotune::db {
 
-// Row numbers of winners, newest first, from indices alone.
+// Row numbers of winners, newest first, read from indices only.
 std::vector<std::int64_t> ids_of(Connection& connection, const ProblemKey& problem_key);
 std::vector<std::int64_t> ids_of(Connection& connection, const Filter& filter);
 std::int64_t count_of(Connection& connection, const Filter& filter);

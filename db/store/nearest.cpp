@@ -13,14 +13,15 @@
 namespace autotune::db {
 namespace {
 
-// Entries of the index that one search looks up: about 3 us each.
+// Index entries that one search reads: about 3 us each.
 constexpr int kMostLookUps = 1000;
 
-// One statement a level and direction, as texts that live as long as the connections that keep them prepared.
+// One statement per level and direction. Their texts live as long as the connections that cache the prepared statements.
 struct Statements {
-    std::array<std::string, records::kMaxExtents> above;  // the least value of an extent from ?N on, all extents before it given
+    std::array<std::string, records::kMaxExtents> above;  // the least value of an extent from ?N on, with all extents before it
+                                                          // given
     std::array<std::string, records::kMaxExtents> below;  // the greatest value below ?N
-    std::array<std::string, records::kMaxExtents> rows;   // of one combination of extents, newest first
+    std::array<std::string, records::kMaxExtents> rows;   // rows of one combination of extents, newest first
 
     Statements() {
         const std::string from = " FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2";
@@ -46,20 +47,20 @@ double logarithm(std::int64_t value) {
     return std::log(static_cast<double>(std::max<std::int64_t>(value, 1)));
 }
 
-// A place in the index: extents before `level` are chosen, that of `level` is the next to be looked at in its direction.
+// A position in the index: the extents before `level` are chosen, and that of `level` is visited next in the cursor's direction.
 struct Cursor {
     std::array<std::int64_t, records::kMaxExtents> values{};
     std::size_t level = 0;
     bool is_upward = true;
-    double before = 0;  // distance of the extents before `level`
-    double bound = 0;   // with that of `level`: no row behind this cursor is nearer
+    double before = 0;  // distance from the extents before `level`
+    double bound = 0;   // the same including `level`: no row behind this cursor is nearer
 };
 
 struct IsFarther {
     bool operator()(const Cursor& a, const Cursor& b) const { return a.bound > b.bound; }
 };
 
-// Best first: the cursor with the lowest bound is followed, to its next value and to the next extent.
+// Best-first search: the cursor with the lowest bound advances to its next value and to the next extent.
 class NearestSearch {
   public:
     NearestSearch(Connection& connection, const RowKey& row_key, const ProblemKey& problem_key, Cards cards)
@@ -76,7 +77,7 @@ class NearestSearch {
             pass(next);
             descend(next);
         }
-        // No time is left to prove that others are not nearer: what is nearest by the extents that were chosen must do.
+        // The budget is used up, so the nearest rows for the extents chosen so far are taken without proof.
         for (std::size_t i = 0; i < count && !open_.empty() && found_.size() < count; ++i) dive(take());
         return std::move(found_);
     }
@@ -107,7 +108,7 @@ class NearestSearch {
         if (const auto next = at_value(cursor, start)) open_.push(*next);
     }
 
-    // To the value after the cursor's.
+    // Advances to the value after the cursor's.
     void pass(const Cursor& cursor) {
         const std::int64_t value = cursor.values.at(cursor.level);
         if (!cursor.is_upward) {
@@ -117,7 +118,7 @@ class NearestSearch {
         }
     }
 
-    // Both directions from the wanted value of the cursor's level.
+    // Starts both directions from the requested value of the cursor's level.
     void open(Cursor cursor) {
         cursor.before = cursor.bound;
         for (const bool is_upward : {true, false}) {
@@ -135,7 +136,7 @@ class NearestSearch {
         open(cursor);
     }
 
-    // Takes the nearer value of every extent that is left.
+    // Takes the nearest value of every remaining extent.
     void dive(Cursor cursor) {
         while (cursor.level < last_) {
             ++cursor.level;

@@ -11,7 +11,7 @@ namespace autotune::db {
 
 using Pairs = std::vector<std::pair<std::string, std::int64_t>>;
 
-// Canonical text of names and integers as stored: "block_m=128 stages=3". The order is kept.
+// Canonical text of names and integers as stored: "block_m=128 stages=3". Keeps the order.
 std::string pairs_to_text(const Pairs& pairs);
 // nullopt unless the text is exactly what pairs_to_text makes of valid, distinct names.
 std::optional<Pairs> pairs_from_text(std::string_view text);

@@ -21,7 +21,7 @@ std::optional<std::int64_t> find_class(Connection& connection, const ProblemKey&
     return query.next() ? query.maybe_integer() : std::nullopt;
 }
 
-// All rows of the device, that with the key as it is written today first.
+// All rows of the device; the row whose key has today's form comes first.
 std::vector<std::int64_t> find_devices(Connection& connection, const DeviceIdentity& device, Cards cards) {
     Query query = connection.query(
         "SELECT id FROM device WHERE cc_major = ?1 AND cc_minor = ?2 AND sm_count = ?3 AND l2_mib = ?4 AND "
@@ -134,7 +134,7 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
     query.bind_all(finalist.conditions.sm_clock_mhz, finalist.conditions.power_w).run();
 }
 
-// Another program that deletes a winner leaves its evidence, and SQLite gives the number again.
+// Evidence that remained when another program deleted a winner: SQLite may have reused the winner's number.
 void remove_leftovers(Connection& connection, std::int64_t winner_id) {
     connection.query("DELETE FROM evidence WHERE winner_id = ?1").bind(winner_id).run();
     connection.query("DELETE FROM finalist WHERE winner_id = ?1").bind(winner_id).run();

@@ -13,7 +13,7 @@
 
 namespace autotune::db {
 
-// A problem on a device, as rows refer to it.
+// A problem on a device, in the form that rows refer to.
 struct ProblemKey {
     std::string op;
     std::string class_key;
@@ -23,16 +23,16 @@ struct ProblemKey {
 ProblemKey problem_key_of(const Problem& problem, const DeviceIdentity& device);
 ProblemKey problem_key_of(const Winner& winner);
 
-// The same as numbers.
+// The same as row numbers.
 struct RowKey {
     std::int64_t class_id = 0;
     std::int64_t device_id = 0;
     std::array<std::int64_t, records::kMaxExtents> extents{};
 };
-// A GPU may stand in the table more than once: other versions rounded its memory otherwise when they made its key. Its places are
-// one for each, that of the row which make_row_key() gives first. Empty if the database never heard of the class or the device.
+// The keys of a problem. A GPU may have several device rows, because earlier versions rounded its memory differently in its key;
+// there is one RowKey for each, make_row_key()'s first. Empty if the database does not know the class or the device.
 enum class Cards : std::uint8_t {
-    this_card,       // devices with the subject's key
+    this_card,       // devices with the problem's device key
     like_this_card,  // other keys, the same chip: src/core/problem/device_key.h
 };
 std::vector<RowKey> find_row_keys(Connection& connection, const ProblemKey& problem_key, Cards cards = Cards::this_card);
@@ -56,16 +56,16 @@ void remove_miss(Connection& connection, const std::vector<RowKey>& row_keys);
 
 enum class Detail { brief, full };  // without or with finalists and failures
 
-// REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same place and template identity.
+// REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same key and template identity.
 void write_winner(Connection& connection, const Winner& winner);
 
-// Row `id` as it stands; `wrong` says why it must not be used. nullopt if there is none, or what it refers to is not there.
+// Row `id` as stored; `wrong` says why it must not be used. nullopt if it does not exist, or a row that it refers to does not.
 struct ReadRow {
     Winner winner;
     std::optional<std::string> wrong;
 };
 std::optional<ReadRow> read_winner(Connection& connection, std::int64_t id, Detail detail);
-// Whether there is such a row at all.
+// Whether the row exists at all.
 bool has_winner(Connection& connection, std::int64_t id);
 
 }  // namespace autotune::db

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kChunkRows = 128;  // about 1 MB of winners with their finalists
 
-// Who rows are read for.
+// The receiver of rows.
 struct RowUser {
     Detail detail = Detail::full;
     std::function<bool(const Winner&)> use{};
@@ -50,7 +50,7 @@ struct Store::Impl {
 
     const std::string& path() const { return file.path(); }
 
-    // Trials that wait in a parent stay the parent's.
+    // In a forked child: trials that wait in the parent are the parent's.
     void settle() {
         if (file.is_forked_child()) trials.forget();
     }
@@ -77,7 +77,7 @@ struct Store::Impl {
             settle();
             trials.flush_now();
         } catch (...) {
-            // A destructor does not throw. Who must know whether trials are stored calls flush().
+            // A destructor must not throw. Callers who need to know whether trials are stored call flush().
         }
     }
 
@@ -88,7 +88,7 @@ struct Store::Impl {
         });
     }
 
-    // A chunk at a time: bounded memory, and no lock is held while the user works. False once it has stopped it.
+    // Reads a chunk at a time: memory is bounded, and no lock is held while the user works. False once the user has stopped it.
     bool hand_over(std::span<const std::int64_t> ids, const RowUser& user) {
         for (std::size_t at = 0; at < ids.size(); at += kChunkRows) {
             const auto chunk = ids.subspan(at, std::min(kChunkRows, ids.size() - at));
@@ -105,11 +105,11 @@ struct Store::Impl {
         struct Ranked {
             double distance;
             std::int64_t id;        // of a row, or
-            const Winner* shipped;  // of the layer beneath
+            const Winner* shipped;  // from the shipped layer
         };
         std::vector<Ranked> ranked;
         const Snapshot snapshot(source);
-        // Twice as many as wanted: rows that are not valid are passed over.
+        // Twice as many as requested, because invalid rows are skipped.
         for (const NearRow& row : nearest_rows(source, problem_key, 2 * limit, cards))
             ranked.push_back({row.distance, row.id, nullptr});
         for (const Winner* winner : shipped.nearest(problem_key, limit, cards))
@@ -145,7 +145,7 @@ struct Store::Impl {
             bring_up_to_date(row->winner, former);
             return std::move(row->winner);
         }
-        const bool is_gone = !row && !has_winner(source, id);  // deleted by another process in the meantime
+        const bool is_gone = !row && !has_winner(source, id);  // another process may have deleted it in the meantime
         if (is_gone) return std::nullopt;
         const std::string wrong = row ? *row->wrong : "the class, device or template that it names is not there";
         const std::string which = "row " + std::to_string(id) + ": " + wrong;

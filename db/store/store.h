@@ -12,12 +12,13 @@
 
 namespace autotune::db {
 
-// A WinnerStore in one SQLite file. A forked child drops its parent's handle without touching the file and reopens. What a killed
-// process left unfinished is rolled back where this process may write the file, whatever the store was opened for.
+// A WinnerStore in one SQLite file. A forked child drops its parent's handle without touching the file and reopens it.
+// Transactions that a killed process left unfinished are rolled back if this process may write the file, even if the store was
+// opened for reading.
 class Store final : public WinnerStore {
   public:
-    // A file that is empty is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed,
-    // locked or unwritable is a DatabaseError that says which. Older schemas are migrated after a backup beside the file.
+    // An empty file is initialised; one that is foreign (application_id), newer (user_version), truncated, malformed, locked or
+    // unwritable is a DatabaseError that says which. Older schemas are migrated after a backup next to the file.
     static Store open(const OpenOptions& options);
     ~Store() override;
     Store(Store&&) noexcept;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t kBatchTrials = 64;
 constexpr std::chrono::milliseconds kBatchTime{250};
-// Trials are committed one by one as long as commits take less than a fiftieth of the time: 1 ms each on a local disk, with
-// trials of 100 ms, is one.
+// Trials are committed one by one while commits take less than a fiftieth of the time. Typical: 1 ms on a local disk, with trials
+// of 100 ms.
 constexpr int kCommitShare = 50;
 // After a wait for a lock that timed out, the next wait begins when it costs less than a tenth of the time.
 constexpr int kFailureShare = 10;

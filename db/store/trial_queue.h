@@ -8,23 +8,23 @@
 
 namespace autotune::db {
 
-// Trials on their way into the file, and every write transaction, for each takes them along. Committed one by one as long as
-// that is cheap, in batches where they come fast. Where the file is locked, full or read-only they wait in memory: the search
-// that made them goes on.
+// Queues trials for the file. Every write transaction also writes the queued trials. Trials are committed one by one while that
+// is cheap, and in batches when they come fast. If the file is locked, full or read-only they stay in memory, so that the search
+// continues.
 class TrialQueue {
   public:
     TrialQueue(OpenFile& file, WarningLog& log) : file_(file), log_(log) {}
 
     void add(PendingTrial trial);
-    // Whether nothing waits any more. After a failure it tries again at the earliest when ten times the time that the failure
-    // took has passed. Throws DatabaseError for a file that is broken.
+    // Whether the queue is empty now. After a failure it tries again no earlier than ten times the duration of the failed try.
+    // Throws DatabaseError for a damaged file.
     bool flush();
-    // The same at once.
+    // The same, without that delay.
     bool flush_now();
-    // For a forked child: they are its parent's to write.
+    // For a forked child: the parent writes them.
     void forget() { waiting_.clear(); }
 
-    // One durable transaction with all that waits and what `body` adds. Throws DatabaseError, and then all still waits.
+    // One durable transaction with all queued trials and what `body` adds. If it throws DatabaseError, all stay queued.
     template <class Body>
     void write(const Body& body) {
         Connection& target = file_.use();

@@ -15,23 +15,24 @@ struct PendingTrial {
     std::string date;
 };
 
-// Why the trial must not be stored; nullopt if it is sound.
+// Why the trial must not be stored; nullopt if it is valid.
 std::optional<std::string> why_invalid(const ProblemKey& problem_key, const StoredTrial& trial);
 
 // REQUIRES: in a transaction, and the trial is valid.
 void write_trial(Connection& connection, const PendingTrial& pending);
 
-// Trials of a problem on a device in the order they were made. Rows that are not valid are left out and counted in `skipped`.
+// Trials of a problem on a device in the order they were made. Invalid rows are left out and counted in `skipped`.
 std::vector<StoredTrial> read_trials(Connection& connection, const ProblemKey& problem_key, int& skipped);
 
-// REQUIRES: in a transaction. Keeps at most kMostMisses rows: of the others, those that were called least and longest ago go.
+// REQUIRES: in a transaction. Keeps at most kMostMisses rows: rows with the fewest calls are deleted first, the oldest of them
+// first.
 void count_misses(Connection& connection, std::span<const Miss> misses);
 std::int64_t number_of_misses(Connection& connection);
 std::vector<MissRow> read_misses(Connection& connection, std::size_t limit);
 
 // Now, in UTC: "2026-11-21T01:30:00Z".
 std::string utc_now();
-// So many seconds from now.
+// The UTC time `seconds` from now.
 std::string utc_in(int seconds);
 
 }  // namespace autotune::db

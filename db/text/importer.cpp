@@ -29,7 +29,8 @@ bool has_form(std::string_view text, std::string_view form) {
     });
 }
 
-// Why a row must not be dated so; a newer date wins. Clocks differ by less than a day. An empty date is one that is not known.
+// Why a row must not have this date: newer rows win, so a date in the future is refused. Clocks may differ by up to a day. An
+// empty date means unknown.
 std::optional<std::string> why_no_date(const std::string& date) {
     if (date.empty()) return std::nullopt;
     const bool is_date = has_form(date, "0000-00-00") || has_form(date, "0000-00-00T00:00:00Z");
@@ -72,7 +73,7 @@ void Importer::offer(Winner winner, const std::string& where) {
     if (verdict.refusal) return refuse(where, verdict);
     if (!verdict.why.empty()) winner.doubt = records::cleaned(verdict.why);
     const std::string key = key_of(winner);
-    if (keys_.contains(key)) write();  // its rival must be in the store to be compared with
+    if (keys_.contains(key)) write();  // the row with the same key must be in the store to be compared
     const auto ours = store_.same_key(winner);
     if (ours && !takes_over(winner, *ours)) {
         ++report_.kept;

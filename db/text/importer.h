@@ -9,8 +9,8 @@
 
 namespace autotune::db {
 
-// Decides row by row what a store takes from elsewhere, and writes what it takes in batches: one durable transaction for each row
-// would make 100,000 rows take minutes.
+// Decides for each offered row whether the store takes it, and writes rows in batches: with one durable transaction per row,
+// 100,000 rows would take minutes.
 class Importer {
   public:
     Importer(WinnerStore& store, const TakeOptions& options) : store_(store), options_(options) {}
@@ -21,7 +21,7 @@ class Importer {
     void refuse(const std::string& where, const RowVerdict& verdict);
     // Asks options.stopped.
     bool is_stopped();
-    // Writes what is left.
+    // Writes the remaining rows.
     TakeReport finish();
 
   private:

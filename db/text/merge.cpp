@@ -16,7 +16,7 @@ namespace {
 // nullopt if it was stopped: a check reads the whole file.
 std::optional<std::string> damage_of(Connection& connection, const std::function<bool()>& stopped) {
     const InterruptWhen watch(connection, stopped);
-    std::string damage = quick_check_of(connection);  // an interrupted check calls the file damaged
+    std::string damage = quick_check_of(connection);  // an interrupted check reports the file as damaged
     if (watch.has_interrupted()) return std::nullopt;
     return damage;
 }

@@ -9,7 +9,8 @@
 namespace autotune::db {
 
 // Offers every winner of another database file to the store, row by row through the validators. The other file is opened
-// read-only, must pass SQLite's quick_check and have exactly our tables; trials and misses stay behind. Throws Error{database}.
+// read-only, must pass SQLite's quick_check and have exactly our tables. Trials and misses are not merged. Throws
+// Error{database}.
 TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options);
 
 // The two steps of it, for a caller who checks several files before anything is written. The check reads the whole file; false:

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
-// Folders are listed by system calls: where memory is exhausted std::filesystem's iterator ends the program.
+// Folders are listed by system calls, because std::filesystem's iterator ends the program if memory is exhausted.
 
 void throw_if_out_of_memory() {
     if (errno == ENOMEM) throw std::bad_alloc();
@@ -36,7 +36,7 @@ bool is_folder(const std::string& path) {
     return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-// The winners' files in a folder, sorted.
+// The winner files in a folder, sorted.
 std::vector<std::string> files_of(const std::string& folder, std::error_code& failed) {
     struct Closer {
         void operator()(DIR* open) const { ::closedir(open); }
@@ -62,8 +62,8 @@ std::vector<std::string> files_of(const std::string& folder, std::error_code& fa
     return paths;
 }
 
-// The text of string member `name` where it first stands in `line`; nullopt if it does not. A guess for finding lines quickly:
-// what a line really says is decided when it is parsed.
+// The text of string member `name` at its first occurrence in `line`; nullopt if there is none. A guess to find lines quickly:
+// parsing decides what a line says.
 std::optional<std::string_view> peek(std::string_view line, std::string_view quoted_name) {
     const auto skip_spaces = [&line] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
     const auto at = line.find(quoted_name);
@@ -80,7 +80,7 @@ std::optional<std::string_view> peek(std::string_view line, std::string_view quo
     return line.substr(0, end);
 }
 
-// The integers of the extents' object as the line has them; empty if there is none.
+// The integers of the extents' object in the line; empty if there is none.
 std::vector<Extent> peek_extents(std::string_view line) {
     std::vector<Extent> found;
     const auto name = line.find("\"extents\"");
@@ -100,7 +100,7 @@ std::vector<Extent> peek_extents(std::string_view line) {
     }
 }
 
-// The device as the line has it, without its name; what is not there stays 0.
+// The device in the line, without its name; missing members stay 0.
 DeviceIdentity peek_device(std::string_view line) {
     DeviceIdentity device;
     const auto name = line.find("\"device\"");
@@ -133,7 +133,7 @@ bool is_blank(std::string_view line) {
 
 }  // namespace
 
-// All of it or nothing: a question that found no memory is asked again.
+// Loads everything or nothing: if memory runs out, the next query tries again.
 void Shipped::load() {
     if (loaded_) return;
     try {
@@ -221,7 +221,7 @@ std::vector<Shipped::Line*> Shipped::lines_about(const ProblemKey& problem_key, 
     const std::string arch = arch_of(problem_key.device.cc_major, problem_key.device.cc_minor);
     for (Line& line : lines_) {
         const bool is_of_class = line.class_key == problem_key.class_key && line.arch == arch && line.op == problem_key.op;
-        const bool says_no_device = line.device.cc_major == 0;  // what is wrong with it is said when it is parsed
+        const bool says_no_device = line.device.cc_major == 0;  // parsing will report what is wrong with it
         if (is_of_class && (says_no_device || is_of(cards, line.device, problem_key.device))) found.push_back(&line);
     }
     return found;
@@ -259,7 +259,7 @@ std::vector<const Winner*> Shipped::nearest(const ProblemKey& problem_key, std::
     return found;
 }
 
-// What the line's first members say; the device is known only when it is parsed.
+// Decides from the line's first members; the device is known only after parsing.
 bool Shipped::may_match(const Line& line, const Filter& filter) {
     if (!filter.op.empty() && line.op != filter.op) return false;
     if (!filter.class_key.empty() && line.class_key != filter.class_key) return false;

@@ -11,9 +11,9 @@
 
 namespace autotune::db {
 
-// The read-only layer: JSONL files that came with the product. Nothing is read before the first question; a question reads the
-// files once, finds what a line is about by its first members (op, class, extents) and parses only the lines it needs, each once.
-// A file that cannot be read or a line that is not valid is passed over with a warning.
+// The read-only layer: JSONL files that came with the product. The first query reads the files once. A query finds its lines by
+// their first members (op, class, extents) and parses only those, each once. A file that cannot be read or an invalid line is
+// skipped with a warning.
 class Shipped {
   public:
     // Keeps a reference to the log.
@@ -21,11 +21,11 @@ class Shipped {
         : paths_(std::move(paths)), former_(std::move(former)), log_(log) {}
 
     std::vector<Winner> find(const ProblemKey& problem_key);
-    // Of the same class and device with other extents, or of its cards' like with any: the `count` nearest by log_distance(),
-    // nearest first. They live as long as this.
+    // Winners of the same class and device with other extents, or of similar cards with any extents: the `count` nearest by
+    // log_distance(), nearest first. They live as long as this.
     std::vector<const Winner*> nearest(const ProblemKey& problem_key, std::size_t count, Cards cards = Cards::this_card);
     std::vector<Winner> list(const Filter& filter);
-    // Lines that were not parsed count as sound.
+    // Unparsed lines count as valid.
     std::int64_t count(const Filter& filter);
 
   private:
@@ -39,9 +39,9 @@ class Shipped {
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    // Shipped winners of the subject's class on such cards.
+    // Shipped winners of the problem's class on such cards.
     std::vector<Line*> lines_about(const ProblemKey& problem_key, Cards cards);
-    // The line's winner, if it is of the subject's class and such a card.
+    // The line's winner, if it is of the problem's class and such a card.
     const Winner* winner_for(const ProblemKey& problem_key, Line& line, Cards cards);
     void load();
     void load_path(const std::string& path);

@@ -13,13 +13,13 @@
 namespace autotune::db {
 namespace {
 
-// The lines of a stream.
+// Reads the lines of a stream.
 class LineReader {
   public:
     explicit LineReader(std::istream& in) : buffer_(*in.rdbuf()) {}
 
-    // The next line without its end; false at the end, or where reading cannot go on: why() says so. A line over kMaxLineBytes is
-    // cut, which makes it one that is not valid.
+    // The next line without its end; false at the end, or if reading fails: why() gives the reason. A line over kMaxLineBytes is
+    // cut, which makes it invalid.
     bool next(std::string& line) {
         line.clear();
         std::size_t bytes = 0;
@@ -89,7 +89,7 @@ TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions&
             offer_line(importer, text, "line " + std::to_string(number));
         }
     } catch (...) {
-        importer.finish();  // a stream of the caller's throws what it likes: what came before it is kept
+        importer.finish();  // a caller's stream may throw anything: earlier rows are kept
         throw;
     }
     if (!reader.why().empty()) {

@@ -43,7 +43,7 @@ std::string template_file(const fs::path& path) {
     return std::move(content.text);
 }
 
-// The embedded text of a file, or the file's own below `directory`.
+// The embedded text of a file, or the file below `directory` that replaces it.
 std::string text_of(const EmbeddedFile& file, const std::string& directory) {
     const fs::path path = fs::path(directory) / file.name;
     std::error_code ignored;
@@ -65,8 +65,8 @@ bool is_embedded(const std::string& file) {
     return std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& known) { return known.name == file; });
 }
 
-// A file that has the base name of `file`, which is none of ours: where the folder's owner may have meant it to lie. Empty if
-// there is none.
+// The path of an embedded file with the same base name as `file`, which is not ours: the folder's owner may have meant that one.
+// Empty if there is none.
 std::string place_of(const std::string& file) {
     const auto is_like_it = [&](const EmbeddedFile& known) {
         if (!file.ends_with("reference.cuh")) return base_name(known.name) == base_name(file);
@@ -88,7 +88,7 @@ std::string why_without_effect(const std::string& file) {
     return "no template includes it; include it as \"" + file + "\", or remove it";
 }
 
-// Adds the headers that the folder has beside the embedded ones: an older text of a template may include some that are gone.
+// Adds the headers that only the folder has: an older text of a template may include headers that no longer exist.
 void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
     for (const std::string& name : device_files_below(directory))
         if (is_header(name) && !is_embedded(name)) to.push_back({name, DeviceText(template_file(fs::path(directory) / name))});
@@ -109,7 +109,7 @@ bool is_before(const Family* a, const Family* b) {
     return a->name() < b->name();
 }
 
-// Length in decimal first, so that two fields never run into each other. Stored rows depend on each byte.
+// Prefixed by its length in decimal, so that two fields never run into each other. Stored rows depend on each byte.
 void add_field(Hash& hash, std::string_view field) {
     hash.raw(std::to_string(field.size()) + ":");
     hash.raw(field);
@@ -120,8 +120,8 @@ bool is_before_by_base_name(const TemplateHeader* a, const TemplateHeader* b) {
     return of_a != of_b ? of_a < of_b : a->device_text.code_hash() < b->device_text.code_hash();
 }
 
-// Headers that `text` reaches through its #include lines, in the order of their base names. One that there is not is no matter
-// here: a rendering says so.
+// Headers that `text` reaches through its #include lines, ordered by base name. Missing ones are skipped here; rendering reports
+// them.
 std::vector<const TemplateHeader*> reached_headers(const std::vector<TemplateHeader>& headers, const DeviceText& text) {
     std::vector<const TemplateHeader*> reached;
     std::vector<const DeviceText*> unread = {&text};
@@ -153,7 +153,7 @@ Catalogue Catalogue::from_directory(const std::string& directory) {
         throw Error(ErrorCode::usage, "the templates folder '" + directory + "' cannot be read (" + problem.message() +
                                           "); give a folder laid out like kernel_templates");
     }
-    // Another folder, such as / or a home, would be walked through for headers.
+    // Only folders that hold device text: another one, such as / or a home folder, would be searched for headers.
     std::error_code ignored;
     const auto has = [&](std::string_view folder) { return fs::is_directory(fs::path(directory) / folder, ignored); };
     const auto& ops = registry().ops;
@@ -198,11 +198,11 @@ void Catalogue::require_effect(const std::string& directory) const {
                                       " has no effect: " + why_without_effect(useless.front()) + also);
 }
 
-// An identity names a header by its base name.
+// Required because an identity names a header by its base name.
 void Catalogue::require_distinct_names(const std::string& directory) const {
     for (const auto& [name, text] : texts_) {
         const TemplateHeader* before = nullptr;
-        for (const TemplateHeader* header : reached_headers(headers_, text)) {  // in the order of their base names
+        for (const TemplateHeader* header : reached_headers(headers_, text)) {  // ordered by base name
             if (before != nullptr && base_name(before->name) == base_name(header->name)) {
                 const auto& [first, second] = std::minmax(before->name, header->name);
                 throw Error(ErrorCode::usage, "with the templates folder '" + directory + "' " + name +
@@ -241,7 +241,7 @@ std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
 }
 
 const Op* Catalogue::find_op(std::string_view name_or_alias) const {
-    // By its own name first: making the lists of aliases takes as long as the rest of a problem.
+    // First by its own name: building the lists of aliases takes as long as the rest of a problem.
     const auto named = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return op->name() == name_or_alias; });
     if (named != ops_.end()) return *named;
     const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });

@@ -22,7 +22,7 @@ bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-// Characters of names and numbers. Bytes of UTF-8 are; compilers take `$` as well.
+// Characters of names and numbers. Bytes of UTF-8 count; compilers accept `$` as well.
 constexpr std::array<bool, 256> kWordCharacters = [] {
     std::array<bool, 256> all{};
     for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$"))
@@ -35,15 +35,15 @@ bool is_word(char c) {
     return kWordCharacters[static_cast<unsigned char>(c)];
 }
 
-// Whether a carriage return stands alone: some compilers end a line there, others do not.
+// Whether the text has a carriage return without a line feed: some compilers end a line there, others do not.
 bool has_lone_return(std::string_view text) {
     for (std::size_t at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1))
         if (!text.substr(at + 1).starts_with('\n')) return true;
     return false;
 }
 
-// `text` with lines joined that end in a backslash, as a compiler joins them before anything else. False in `is_clear` where
-// white space follows the backslash.
+// `text` with lines that end in a backslash joined, as a compiler does first. `is_clear` becomes false if white space follows
+// such a backslash.
 std::string joined_lines(std::string_view text, bool& is_clear) {
     std::string joined;
     joined.reserve(text.size());
@@ -70,7 +70,7 @@ class Tokens {
   public:
     explicit Tokens(std::string_view text) : text_(text) {}
 
-    // Passes white space, comments and line ends; true if a line ended.
+    // Skips white space, comments and line ends; returns whether a line ended.
     bool skip_blanks() {
         bool is_new_line = false;
         for (skip_blanks_in_line(); at_line_end(); skip_blanks_in_line()) {
@@ -100,7 +100,7 @@ class Tokens {
     bool at_line_end() const { return !at_end() && text_[at_] == '\n'; }
     bool starts_with(std::string_view word) const { return text_.substr(at_).starts_with(word); }
 
-    // REQUIRES: !at_end(), no white space or comment stands here.
+    // REQUIRES: !at_end(), and no white space or comment comes next.
     std::string_view next() {
         const std::size_t begin = at_;
         const char c = text_[at_];
@@ -117,7 +117,7 @@ class Tokens {
         }
         return text_.substr(begin, at_ - begin);
     }
-    // The name of a header with its quotes or angle brackets; empty if there is none here.
+    // The name of a header with its quotes or angle brackets; empty if none comes next.
     std::string_view next_header() {
         const char open = at_end() ? '\0' : text_[at_];
         if (open != '"' && open != '<') return {};
@@ -128,9 +128,9 @@ class Tokens {
         return name;
     }
     bool has_raw_string() const { return has_raw_string_; }
-    // Whether an operator has a second spelling (`%:` for `#`), or a backslash stands outside of literals.
+    // Whether an operator has an alternative spelling (`%:` for `#`), or a backslash occurs outside of literals.
     bool has_other_spellings() const { return has_other_spellings_; }
-    // Whether the text may tell in which line or file it stands.
+    // Whether the code may depend on its line or file name.
     bool counts_places() const { return counts_places_; }
 
   private:
@@ -144,7 +144,7 @@ class Tokens {
         if (c == '?') return next == '?' && (after == '=' || after == '/');
         return ((c == '%' || c == ':') && next == '>') || (c == '%' && next == ':');
     }
-    // A name, or a number as the preprocessor sees one: 1'000, 0x1p-3, 1.5f.
+    // A name, or a number in the preprocessor's sense: 1'000, 0x1p-3, 1.5f.
     void pass_word(bool is_number) {
         while (at_ < text_.size()) {
             const char c = text_[at_], next = character(1);
@@ -164,7 +164,7 @@ class Tokens {
             }
         }
     }
-    // Whether the word that was read is the first part of a literal.
+    // Whether the word is the prefix of a literal.
     bool is_quote_of_prefix(std::string_view word) {
         constexpr std::array<std::string_view, 4> kPrefixes = {"L", "u", "U", "u8"};
         const bool is_string = character(0) == '"';
@@ -175,7 +175,7 @@ class Tokens {
         }
         return std::find(kPrefixes.begin(), kPrefixes.end(), word) != kPrefixes.end();
     }
-    // R"name( ... )name": what stands in it is no code, an #include least of all.
+    // R"name( ... )name": its contents are not code; an #include in it does not count.
     void pass_raw_string() {
         has_raw_string_ = true;
         const std::size_t open = text_.find('(', at_);
@@ -185,7 +185,7 @@ class Tokens {
         const std::size_t close = text_.find(end, open);
         at_ = close == std::string_view::npos ? text_.size() : close + end.size();
     }
-    // From its quote to the suffix; one without an end stops with its line.
+    // From its quote to its suffix; an unterminated one ends with its line.
     void pass_literal() {
         const char quote = text_[at_++];
         while (at_ < text_.size() && text_[at_] != '\n') {
@@ -236,7 +236,7 @@ class Tokens {
     bool has_raw_string_ = false, has_other_spellings_ = false, counts_places_ = false;
 };
 
-// Writes tokens down, a space between two of them.
+// Writes tokens with a space between two of them.
 class TokenWriter {
   public:
     explicit TokenWriter(std::size_t room) { text_.reserve(room); }
@@ -260,8 +260,8 @@ struct Text {
     bool shows_spelling = false;
 };
 
-// What a directive has behind its word, where that is no usual token: the name of a header, or that of a macro, whose parameters
-// begin with a parenthesis that no space stands before.
+// Reads the argument of a directive if it is not a usual token: the name of a header, or that of a macro, whose parameter list
+// begins with a parenthesis that follows without a space.
 void read_argument(std::string_view directive, Tokens& tokens, Text& read, TokenWriter& code) {
     tokens.skip_blanks_in_line();
     if (tokens.at_end() || tokens.at_line_end()) return;
@@ -292,7 +292,7 @@ bool has_token(TokenSpan tokens, std::string_view token) {
     return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-// Macros of a code whose arguments, or parts of them, become strings as they are spelled.
+// The macros of a text that turn arguments, or parts of them, into strings as spelled.
 class SpellingMacros {
   public:
     // `code`: as code_of() writes it.
@@ -301,15 +301,15 @@ class SpellingMacros {
             lines_.push_back(tokens_of(code.substr(0, code.find('\n'))));
             code.remove_prefix(std::min(code.find('\n'), code.size() - 1) + 1);
         }
-        for (bool grows = true; grows;) {  // those that pass their arguments on, too
+        for (bool grows = true; grows;) {  // also those that pass their arguments on to such macros
             grows = false;
             for (const auto& line : lines_)
                 if (is_directive(line, "define") && line.size() > 3 && spells(TokenSpan(line).subspan(3)))
                     grows = names_.insert(line[2]).second || grows;
         }
     }
-    // Whether white space in this code may be seen: by an argument of several tokens, or by texts that can use the macro as well.
-    // An argument of one token has no white space within.
+    // Whether white space in this code may become visible: through an argument of several tokens, or through other texts that use
+    // the macro. An argument of one token contains no white space.
     bool may_show() const {
         std::set<std::string_view> in_use;
         for (const auto& line : lines_) {
@@ -444,7 +444,7 @@ const std::string& DeviceText::text() const {
 }
 
 const DeviceText::State& DeviceText::read() const {
-    // No std::call_once: where memory runs out, an exception that passes through it ends the process.
+    // Not std::call_once: if memory runs out, an exception that passes through it ends the process.
     if (state_->is_read.load(std::memory_order_acquire)) return *state_;
     const std::lock_guard lock(state_->mutex);
     if (state_->is_read.load(std::memory_order_relaxed)) return *state_;

@@ -60,7 +60,7 @@ constexpr std::array<RenamedParameter, 10> kRenamedParameters = {{
 }};
 // clang-format on
 
-// The parameters of a family, which are the same for every problem: those of the first example that it takes.
+// The parameters of a family, taken from the first example that it accepts; they are the same for every problem.
 std::set<std::string, std::less<>> parameters_of(const Catalogue& catalogue, const Family& family) {
     std::set<std::string, std::less<>> names;
     const Op* op = catalogue.find_op(family.name().substr(0, family.name().find('/')));
@@ -77,7 +77,7 @@ std::set<std::string, std::less<>> parameters_of(const Catalogue& catalogue, con
     return names;
 }
 
-// What a catalogue calls things today, for the families that were asked about.
+// Today's identities and parameter names of the families that were looked up.
 class PresentNames {
   public:
     explicit PresentNames(const Catalogue& catalogue) : catalogue_(catalogue) {}
@@ -105,7 +105,7 @@ class PresentNames {
         std::string identity{};
         std::set<std::string, std::less<>> parameters{};
     };
-    // Empty for a family that there is not. REQUIRES: mutex_ is held.
+    // Empty for an unknown family. REQUIRES: mutex_ is held.
     const Names& of(const std::string& name) {
         const auto [names, is_new] = by_family_.try_emplace(name);
         const Family* const family = is_new ? catalogue_.find_family(name) : nullptr;

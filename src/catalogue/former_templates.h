@@ -8,8 +8,8 @@
 
 namespace autotune {
 
-// An identity that rows of earlier versions have, and the one whose text was shown to compile to the same machine code. Once the
-// family's code changes, its identity is another one, and its former rows are stale like all others.
+// An identity in rows of earlier versions, and today's identity, whose text was shown to compile to the same machine code. When
+// the family's code changes its identity changes too, and then its former rows are stale like all others.
 struct FormerIdentity {
     std::string_view family, former, same_code;
 };
@@ -21,7 +21,7 @@ struct RenamedParameter {
 };
 std::span<const RenamedParameter> renamed_parameters();
 
-// What rows of earlier versions are to this catalogue. The functions may be called from any thread. REQUIRES: the catalogue
+// How this catalogue reads rows of earlier versions. The functions may be called from any thread. REQUIRES: the catalogue
 // outlives them.
 FormerTemplates former_templates(const Catalogue& catalogue);
 

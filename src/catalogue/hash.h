@@ -10,8 +10,8 @@
 
 namespace autotune {
 
-// BLAKE2b with 32 bytes of output, fed in fields: each is preceded by its length, so that moving a byte from one field to the
-// next gives another hash.
+// BLAKE2b with 32 bytes of output, computed over fields. Each field is preceded by its length, so moving a byte from one field to
+// the next changes the hash.
 class Hash {
   public:
     using Digest = std::array<std::uint8_t, 32>;

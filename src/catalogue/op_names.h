@@ -7,7 +7,7 @@
 
 namespace autotune {
 
-// Every name and alias of an op: what Catalogue::find_op() takes.
+// Every name and alias of an op that Catalogue::find_op() accepts.
 std::vector<std::string> op_names(const Catalogue& catalogue);
 
 }  // namespace autotune

@@ -9,24 +9,24 @@
 
 namespace autotune::dispatch {
 
-// How a candidate was found. The library's public origins have these names.
+// How a candidate was found. The library's public origins have the same names.
 enum class Origin : std::uint8_t {
-    exact,           // a winner of the user's database for this very problem
-    shipped,         // the same of the shipped winners
+    exact,           // a winner of the user's database for exactly this problem
+    shipped,         // a shipped winner for exactly this problem
     near,            // a winner of other extents
     family_default,  // a portfolio's kernel, or a family's default config
     pinned           // the user named it
 };
 std::string_view to_string(Origin origin);  // "exact", "shipped", "near", "default", "pinned"
 
-// The same for an untuned problem, in more detail: recorded with a miss.
+// The same for an untuned problem, in more detail; recorded with a miss.
 enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
-    portfolio,       // of the problem's class, or of the class most like it
+    portfolio,       // of the problem's class, or of the most similar class
     near,            // a winner of other extents
-    other_card,      // "near (other card)": of a card with this one's chip and another memory, of these extents or others
+    other_card,      // "near (other card)": from a card with the same chip and another memory, for these extents or others
     family_default,  // "default"
-    fallback         // a default, after what was predicted faster did not compile or load, or spilled
+    fallback         // a default, after faster predicted candidates did not compile, did not load or spilled
 };
 std::string_view to_string(Source source);
 
@@ -34,21 +34,21 @@ std::string_view to_string(Source source);
 struct ResolvedCandidate {
     Candidate candidate;
     Origin origin = Origin::family_default;
-    std::string nvrtc{};           // the compiler version of the stored winner; empty: none is stored
-    double recorded_us = 0;        // by a stored winner of this very problem; 0: none
-    double recorded_rival_us = 0;  // by the fastest rival in the same rounds; 0: none
-    double regret = -1;            // how much slower than the best known it is expected to be, 0.04 for 4 %; negative: not known
+    std::string nvrtc{};           // NVRTC version of the stored winner; empty: none is stored
+    double recorded_us = 0;        // time of a stored winner of exactly this problem; 0: none
+    double recorded_rival_us = 0;  // time of the fastest rival in the same rounds; 0: none
+    double regret = -1;            // how much slower than the best known it is expected to be, 0.04 for 4 %; negative: unknown
     Source source = Source::none;
     bool is_checked = false;  // its values have passed OfferRanking::check() for a problem of its class
 };
 
-// By how much a choice is slower than the best kernel known, 0.04 for 4 %, over problems for which both times are known.
+// How much slower than the best known kernel a choice is, 0.04 for 4 %, over problems for which both times are known.
 struct ExpectedRegret {
     double median = -1, p90 = -1;  // negative: not known
     int problems = 0;
 };
 
-// A candidate with a problem that it is legal for.
+// A candidate with a problem for which it is legal.
 struct WarmupEntry {
     ResolvedCandidate found;
     Problem problem;

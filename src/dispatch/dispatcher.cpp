@@ -18,23 +18,23 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr std::int64_t kNoExtent = -1;      // of a range whose set is to serve all of it
-constexpr std::size_t kLeastForRegret = 5;  // of which a median says something
+constexpr std::int64_t kNoExtent = -1;      // for a range whose kernels must serve all first extents
+constexpr std::size_t kLeastForRegret = 5;  // fewest problems for a meaningful median
 
-// The next number of four binary digits and zeros: 129 becomes 144.
+// Rounds up to a number with four significant binary digits: 129 becomes 144.
 std::int64_t rounded_up(std::int64_t value) {
     std::int64_t unit = 1;
     while (value / unit >= 16) unit *= 2;
     return round_up(value, unit);
 }
 
-// The same problem with its extents rounded up: not to be computed, only to be predicted.
+// The same problem with its extents rounded up. Used only for predictions.
 Problem rounded_up(Problem problem) {
     for (Extent& extent : problem.extents) extent.value = rounded_up(extent.value);
     return problem;
 }
 
-// Every value to 64, then eight steps to each doubling: what is chosen changes with waves of tiles.
+// Every value up to 64, then eight steps per doubling: the best choice changes with the number of waves of tiles.
 std::int64_t next_value(std::int64_t value) {
     return value < 64 ? value + 1 : value + static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(value))) / 8;
 }
@@ -107,8 +107,8 @@ bool Dispatcher::refresh() {
     return true;
 }
 
-// A portfolio rests on the problems that were tuned: what is unlike them, the families' own defaults may do better. Empty without
-// a portfolio.
+// A portfolio was made from tuned problems. For problems unlike those the families' own defaults may be better, so they are
+// offered too. Empty without a portfolio.
 std::vector<ResolvedCandidate> Dispatcher::offers_for_set(const Problem& problem, const Device& device) {
     std::vector<ResolvedCandidate> offers = files_.portfolio(problem, device);
     if (offers.empty()) return offers;
@@ -142,7 +142,7 @@ Dispatcher::ServingSet Dispatcher::serving_set(const Problem& problem, const Dev
     return set;
 }
 
-// Of all that is known, and of what is the best for just this problem.
+// Ranks the portfolio, winners of other extents and the defaults for just this problem.
 std::vector<ResolvedCandidate> Dispatcher::best_of_all(const Problem& problem, const Device& device, const Problem* ignored,
                                                        std::size_t count) {
     std::vector<ResolvedCandidate> offers = files_.portfolio(problem, device);
@@ -191,7 +191,8 @@ std::vector<ResolvedCandidate> Dispatcher::untuned(const Problem& problem, const
     return ranked;
 }
 
-// Of the choice that would have been made for a problem without its own winners: the first of the ranking that was tried counts.
+// For the choice that the library would make without the problem's own winners: the first candidate of the ranking that has a
+// trial counts.
 std::optional<double> Dispatcher::regret_of(const TriedProblem& at, const Device& device) {
     std::vector<ResolvedCandidate> offers = files_.near(at.problem, device, &at.problem);
     for (ResolvedCandidate& each : files_.portfolio(at.problem, device)) offers.push_back(std::move(each));

@@ -20,9 +20,9 @@ namespace autotune::dispatch {
 // Throws Error{no_valid_config} with every family's reason if none of them can do the problem on the device.
 void check_supported(const Catalogue& catalogue, const Problem& problem, const Device& device);
 
-// Which kernel serves a problem: the pinned one, a stored winner, or of winners of other extents, portfolios and defaults the one
-// that is predicted fastest. It reads files and predicts; it knows no GPU and compiles nothing. Thread-safe; no lock is held
-// while `warn` is called.
+// Decides which kernel serves a problem: the pinned one; else a stored winner; else the candidate that is predicted fastest among
+// winners of other extents, portfolios and defaults. It reads files and predicts; it uses no GPU and compiles nothing.
+// Thread-safe; no lock is held while `warn` is called.
 class Dispatcher {
   public:
     struct Options {
@@ -34,25 +34,26 @@ class Dispatcher {
 
     const Pin& pin() const { return pin_; }
 
-    // What files offer: stored().winners() are the first to try.
+    // Candidates from files; stored().winners() are tried first.
     StoredCandidates& stored() { return files_; }
     // Candidates for a problem without a winner, fastest predicted first: winners of other extents, the class's portfolio,
-    // defaults, each with launch parameters chosen for these extents. Empty if none of them is legal here. Where the class has a
-    // portfolio at most 11 instances serve all first extents up to 8192; if the problem's own winners are ignored, the best of
-    // all that is known. At most `count` of them.
+    // defaults, each with launch parameters chosen for these extents. At most `count`; empty if none of them is legal here. If
+    // the class has a portfolio, at most 11 instances serve all first extents up to 8192. If the problem's own winners are
+    // ignored, the result is the best of everything known.
     enum class ExactWinner : std::uint8_t { absent, ignore };
     std::vector<ResolvedCandidate> untuned(const Problem& problem, const Device& device, ExactWinner exact = ExactWinner::absent,
                                            std::size_t count = 1);
-    // The same for the first problem of those that differ in the first extent alone, from the best of all that is known: many
-    // programs plan no second. Empty for the others, once serving() was called, and where the class has no portfolio.
+    // The same from everything known, but only for the first requested problem of those that differ in the first extent only,
+    // because many programs need no second one. Empty for the others, once serving() was called, and if the class has no
+    // portfolio.
     std::vector<ResolvedCandidate> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
-    // What such a choice loses against the best known: as the class's portfolio says it of problems that were left out of its
-    // making, else by leaving out each stored winner of the class whose trials are on record. Remembered.
+    // What such a choice loses against the best known kernel. The class's portfolio gives it for problems that were left out when
+    // it was made; otherwise each stored winner of the class that has trials is left out in turn. Cached.
     ExpectedRegret expected_regret(const Problem& problem, const Device& device);
-    // What untuned() gives, or an exact winner, for all first extents from 1 to the problem's: one entry an instance.
+    // The result of untuned(), or the exact winner, for all first extents from 1 to the problem's: one entry per instance.
     std::vector<WarmupEntry> serving(const Problem& problem, const Device& device);
     // The default that is predicted fastest for the problem with its extents rounded up to four binary digits, at most an eighth
-    // more; empty if it is not legal for the problem itself. Remembered: a model's batch sizes need few of them.
+    // more; empty if it is not legal for the problem itself. Cached: a model's batch sizes need few of them.
     std::vector<ResolvedCandidate> likely_default(const Problem& problem, const Device& device);
     // The families' defaults, fastest predicted first. Throws Error{no_valid_config} with every family's reason if there are
     // none.
@@ -63,15 +64,16 @@ class Dispatcher {
     bool refresh();
 
   private:
-    // What serves the problem and others that differ from it in the first extent; empty without a portfolio. Remembered.
+    // The kernels that serve the problem and those that differ from it in the first extent only; empty without a portfolio.
+    // Cached.
     using ServingSet = std::shared_ptr<const std::vector<ResolvedCandidate>>;
     ServingSet serving_set(const Problem& problem, const Device& device);
     std::vector<ResolvedCandidate> offers_for_set(const Problem& problem, const Device& device);
     std::vector<ResolvedCandidate> best_of_all(const Problem& problem, const Device& device, const Problem* ignored,
                                                std::size_t count);
-    // Whether the problem is the first of those of its range that differ in the first extent alone.
+    // Whether the problem is the first requested one of its range, that is of those that differ in the first extent only.
     bool is_first_of_range(const Problem& problem, const Device& device);
-    void claim_range(const Problem& problem, const Device& device);  // for a set that serves all of it
+    void claim_range(const Problem& problem, const Device& device);  // reserves the range for a set that serves all of it
     void add_regret(std::vector<ResolvedCandidate>& to, const Problem& problem, const Device& device);
     std::optional<double> regret_of(const TriedProblem& at, const Device& device);
 
@@ -79,10 +81,10 @@ class Dispatcher {
     const Pin pin_;
     StoredCandidates files_;
     std::mutex mutex_;  // held for moments
-    // All of these have as many entries as 9 MB hold.
+    // Each of these has as many entries as fit into 9 MB.
     Remembered<Candidate> likely_defaults_{1024};   // by class, device and rounded extents; some 1.5 KB each
-    Remembered<ServingSet> serving_sets_{384};      // by class, device, extents but the first, and its range; some 14 KB each
-    Remembered<std::int64_t> first_extents_{4096};  // of the first problem of each such range; some 0.3 KB each
+    Remembered<ServingSet> serving_sets_{384};      // by class, device, all extents but the first, and the range; some 14 KB each
+    Remembered<std::int64_t> first_extents_{4096};  // of the first requested problem of each range; some 0.3 KB each
     Remembered<ExpectedRegret> regrets_{1024};      // by class and device
 };
 

@@ -13,31 +13,31 @@
 
 namespace autotune {
 
-// Candidates of other problems for this one, with launch parameters chosen for it, in the order of their predicted times. Tuner,
-// library and command use it for untuned problems. Offers may come from any file: those that are no configs of their families
-// are left out before a family computes with them. REQUIRES: what it is made of outlives it.
+// Ranks candidates of other problems for this one by predicted time, with launch parameters chosen for it. Tuner, library and
+// command use it for untuned problems. Offers may come from any file: those that are not configs of their families are left out
+// before a family computes with them. REQUIRES: what it is made of outlives it.
 class OfferRanking {
   public:
     OfferRanking(const Catalogue& catalogue, const Problem& problem, const Device& device)
         : catalogue_(catalogue), problem_(problem), device_(device), legality_(catalogue, problem, device) {}
 
     struct Ranked {
-        std::size_t offer = 0;  // index of what was given
+        std::size_t offer = 0;  // index in the given offers
         Candidate candidate{};
         double predicted_us = 0;  // infinity: no opinion
     };
-    // The first `count` that are legal, the one that is predicted fastest first; equals in the order given.
+    // The first `count` that are legal, fastest predicted first; ties in the order given.
     std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
-    // best() of offers of which some were checked before, for a problem of the same class: a check takes some microseconds, and a
-    // plan ranks the same offers for each problem. Sets the flags of those that pass now; one without is left out.
+    // best() for offers of which some were checked before, for a problem of the same class: a check takes some microseconds, and
+    // a plan ranks the same offers for each problem. Sets the flags of those that pass now; those that fail are left out.
     using Checked = std::vector<char>;  // by offer
     void check(std::span<const Candidate* const> offers, Checked& checked);
     std::vector<Ranked> best_of_checked(std::span<const Candidate* const> offers, const Checked& checked, std::size_t count);
 
   private:
-    // Nothing is changed nor known where its family does not exist or refuses. REQUIRES: legality_ lets it be relaunched.
+    // Unchanged and unpredicted if its family does not exist or refuses the problem. REQUIRES: legality_ allows the candidate.
     Relaunched relaunched(const Candidate& candidate);
 
     const Catalogue& catalogue_;
@@ -54,7 +54,7 @@ struct FamilyDefaults {
 };
 FamilyDefaults family_defaults(const Catalogue& catalogue, const Problem& problem, const Device& device);
 
-// The candidate's family and compile parameters as text: what is equal here is one instance of a problem.
+// The candidate's family and compile parameters as text. Candidates with equal keys use the same instance of a problem.
 std::string instance_key(const Catalogue& catalogue, const Problem& problem, const Device& device, const Candidate& candidate);
 
 }  // namespace autotune

@@ -9,15 +9,16 @@
 
 namespace autotune::dispatch {
 
-// The kernel that the user names instead of a choice: "gemm/mma block_m=128 stages=3", a family and the parameters to hold, over
-// the family's default config. An empty text pins nothing. REQUIRES: the catalogue outlives it.
+// A kernel that the user fixes: "gemm/mma block_m=128 stages=3", a family and the values of some parameters; the others are those
+// of the family's default config. An empty text pins nothing. REQUIRES: the catalogue outlives it.
 class Pin {
   public:
     Pin(std::string text, const Catalogue& catalogue) : text_(std::move(text)), catalogue_(catalogue) {}
 
-    // A pin holds for the problems of its family's op. A pin of no op at all holds for every problem, so that it is refused.
+    // A pin holds for the problems of its family's op. A pin whose family belongs to no op holds for every problem, so that it is
+    // refused.
     bool holds_for(const Problem& problem) const;
-    // Throws Error{usage} for a pin that cannot be, Error{no_valid_config} for one that is not legal here.
+    // Throws Error{usage} for an invalid pin, Error{no_valid_config} for one that is not legal here.
     Candidate candidate(const Problem& problem, const Device& device) const;
 
   private:

@@ -10,20 +10,20 @@
 
 namespace autotune::dispatch {
 
-// Values by text, so many at most: where one more comes, the half that was asked for longest ago is forgotten. Not thread-safe.
+// A cache of values by text with a maximum size: when it is full, the least recently used half is dropped. Not thread-safe.
 template <typename Value>
 class Remembered {
   public:
     explicit Remembered(std::size_t most) : most_(most) {}
 
-    // nullptr if it is not known. Valid until the next add() or clear().
+    // nullptr if there is none. Valid until the next add() or clear().
     Value* find(const std::string& key) {
         const auto found = entries_.find(key);
         if (found == entries_.end()) return nullptr;
         found->second.used = ++now_;
         return &found->second.value;
     }
-    // Keeps what is known. Throws std::bad_alloc.
+    // Adds a value. Throws std::bad_alloc.
     Value& add(const std::string& key, Value value) {
         if (entries_.size() >= most_ && !entries_.contains(key)) forget_half();
         Entry& entry = entries_.try_emplace(key, Entry{std::move(value), 0}).first->second;

@@ -14,20 +14,20 @@
 namespace autotune::dispatch {
 namespace {
 
-// First extents for which the best is chosen: from the narrowest tile on each doubles what an instance has to do, and below it a
-// kernel for few rows may be the best.
+// First extents for which the best candidate is chosen. From the narrowest tile on, each doubling doubles an instance's work;
+// below it a kernel for few rows may be the best.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-// Several pivots have one best instance. The others are chosen for extents between, whose waves of tiles need another, and just
-// above a power of two.
+// Several pivots have the same best instance. The remaining instances are chosen for extents between pivots, whose number of
+// waves favours another tile, and just above a power of two.
 constexpr std::array<std::int64_t, 26> kBetween = {24,  48,  72,  80,   96,   112,  144,  192,  224,  288,  384,  448,  576,
                                                    640, 768, 896, 1152, 1280, 1536, 1792, 2304, 2560, 3072, 3584, 5120, 6144};
-constexpr std::size_t kSetInstances = 11;  // a twelfth is that of the first problem of a range
+constexpr std::size_t kSetInstances = 11;  // a twelfth belongs to the first problem of a range
 
-// A first extent for which a set is to serve nearly as well as the best of all offers.
+// A first extent for which a set should be nearly as fast as the best of all offers.
 struct Pivot {
     Pivot(const Catalogue& catalogue, Problem of, const Device& device)
         : problem(std::move(of)), ranking(catalogue, problem, device) {}
-    // What the set takes over the best offer; infinity where it has no kernel.
+    // How much slower than the best offer the set is; infinity if no kernel of it is legal here.
     double loss() const {
         return !is_served ? std::numeric_limits<double>::infinity() : us > best.predicted_us ? us / best.predicted_us : 1.0;
     }
@@ -47,7 +47,7 @@ struct Pivot {
     double us = 0;  // of the set
 };
 
-// Those for which some offer is legal, each with its best.
+// The pivots for which some offer is legal, each with its best one.
 std::list<Pivot> pivots_with_best(const Catalogue& catalogue, const Problem& problem, const Device& device,
                                   const std::vector<ResolvedCandidate>& offers, const std::vector<std::int64_t>& extents) {
     std::vector<const Candidate*> candidates;
@@ -73,7 +73,7 @@ Problem with_first_extent(Problem problem, std::int64_t value) {
     return problem;
 }
 
-// Larger first extents than all have those of their own doubling, in eighths.
+// A first extent beyond the table has pivots in its own doubling, in eighths.
 std::vector<std::int64_t> pivots_of(std::int64_t first_extent) {
     if (first_extent <= kPivots.back()) return {kPivots.begin(), kPivots.end()};
     const auto most = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(first_extent)));
@@ -94,8 +94,8 @@ std::string range_of(const Problem& problem, const Device& device) {
     return key + " on " + device.identity.key();
 }
 
-// One instance after the other: the best of that pivot at which the set so far loses most. An instance stands there again where
-// its launch parameters for one pivot cannot be chosen anew for another: not every family does that.
+// Adds one instance after another: the best one of the pivot at which the set loses most. An instance may appear twice, because
+// not every family can choose its launch parameters anew for another pivot.
 std::vector<ResolvedCandidate> choose_serving_set(const Catalogue& catalogue, const Problem& problem, const Device& device,
                                                   const std::vector<ResolvedCandidate>& offers,
                                                   const std::vector<std::int64_t>& extents) {

@@ -9,14 +9,14 @@
 
 namespace autotune {
 
-// A cost model's errors as the trials of earlier problems show them, for one family and class of problems on one card. It orders
-// candidates and decides nothing, so it is never exported: on another card it would be wrong.
+// The errors of a family's cost model on one card for one class of problems, learned from the trials of earlier problems. It only
+// orders candidates and decides nothing. It is never exported, because it would be wrong on another card.
 struct CostCorrection {
     std::string device_key{}, family{}, template_identity{}, nvrtc{}, class_key{};
-    int problems = 0, trials = 0;  // that it rests on
-    double deviation = 0;          // of the logarithms of times over predicted ones, once they are corrected
-    // By how much a parameter's value lengthens the logarithm of the predicted time, and how many trials say so. An empty name
-    // is the family as a whole.
+    int problems = 0, trials = 0;  // number of problems and trials it was learned from
+    double deviation = 0;          // of the logarithm of measured over predicted time, after correction
+    // How much a parameter's value adds to the logarithm of the predicted time, and from how many trials this is known. An empty
+    // name is the family as a whole.
     struct Effect {
         std::string parameter{};
         std::int64_t value = 0;
@@ -32,11 +32,11 @@ namespace records {
 inline constexpr std::size_t kMaxEffects = 2'000;
 inline constexpr double kMaxEffect = 3;  // a factor of twenty
 
-// First thing wrong with it; nullopt if all is in range.
+// The first thing wrong with it; nullopt if all is in range.
 std::optional<std::string> why_invalid(const CostCorrection& correction);
-// "=0:-0.02:31 block_m=128:0.013:12": effects as they are stored.
+// "=0:-0.02:31 block_m=128:0.013:12": the stored form of effects.
 std::string effects_to_text(const std::vector<CostCorrection::Effect>& effects);
-// nullopt unless it is such a text.
+// nullopt unless the text has that form.
 std::optional<std::vector<CostCorrection::Effect>> effects_from_text(std::string_view text);
 
 }  // namespace records

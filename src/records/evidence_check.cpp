@@ -10,10 +10,10 @@
 namespace autotune {
 namespace {
 
-constexpr double kRounding = 1e-6;  // texts and databases keep doubles, averages of samples may differ in the last bits
+constexpr double kRounding = 1e-6;  // texts and databases store doubles; averages of samples may differ in the last bits
 constexpr double kLeastPossible_us = 0.05;
 constexpr std::string_view kTooShort = "too short to measure";
-constexpr double kLeastPlausible_us = 0.3;  // a launch alone takes about 1 us of a stream
+constexpr double kLeastPlausible_us = 0.3;  // an empty launch takes about 1 us of a stream
 constexpr double kPossibleFlopShare = 2;
 constexpr double kPlausibleFlopShare = 1.1;  // cards of one architecture differ in their clocks
 constexpr double kPossibleByteShare = 16;
@@ -40,7 +40,7 @@ std::optional<std::string> flaw_of(const Timing& timing, const std::string& whos
 }
 
 // FLOP per microsecond with the narrowest type of the problem. Consumer cards run f16 accumulation at 1024 per clock and SM,
-// twice what their identity says for f32.
+// twice the rate with f32 accumulation that the device reports.
 double peak_flop_per_us(const Winner& winner, const Problem& problem, const Device& device) {
     std::size_t narrowest_bytes = 2;
     for (const Tensor& tensor : problem.tensors) narrowest_bytes = std::min(narrowest_bytes, size_bytes(tensor.dtype));
@@ -51,7 +51,7 @@ double peak_flop_per_us(const Winner& winner, const Problem& problem, const Devi
            clock_mhz;
 }
 
-// Bytes per microsecond: the well-known card's bandwidth for each bit of the bus.
+// Bytes per microsecond: the bandwidth of the well-known card, scaled by the width of the memory bus.
 double peak_bytes_per_us(const Winner& winner, const Device& device) {
     const auto card = reference_device(device.arch());
     if (!card || card->identity.bus_bits == 0) return 0;
@@ -59,7 +59,7 @@ double peak_bytes_per_us(const Winner& winner, const Device& device) {
 }
 
 struct Shares {
-    double flops = 0;  // of the peak rate; 0: not known
+    double flops = 0;  // share of the peak rate; 0: unknown
     double bytes = 0;
 };
 
@@ -76,7 +76,7 @@ std::string too_fast(const Winner& winner, double share, const char* what) {
            " of the device's data sheet";
 }
 
-// Whether the data can only come from device memory.
+// Whether the data is too large for the cache, so that it must come from device memory.
 bool exceeds_cache(const Winner& winner, const Op& op, const Problem& problem) {
     return !MeasuringMethod::of(winner.provenance.method).l2_warm && op.bytes(problem) > 4.0 * (1 << 20) * winner.device.l2_mib;
 }

@@ -7,9 +7,9 @@
 
 namespace autotune {
 
-// Rows of earlier versions as this version would have stored them. A row under an identity that `former` does not know keeps its
-// identity and what its search was narrowed to, which are parts of its key: it is stale, and `show` and `verify` list it. Its
-// parameters have today's names all the same, since a later search starts from its config.
+// Converts rows of earlier versions to the form in which this version would have stored them. A row under an identity that
+// `former` does not know keeps its identity and the restriction of its search, which are parts of its key: it is stale, and
+// `show` and `verify` list it. Its parameters still get today's names, because a later search starts from its config.
 void bring_up_to_date(Winner& winner, const FormerTemplates& former);
 void bring_up_to_date(StoredTrial& trial, const FormerTemplates& former);
 
@@ -17,7 +17,7 @@ void bring_up_to_date(StoredTrial& trial, const FormerTemplates& former);
 Config renamed(const Config& config, const std::string& family, const FormerTemplates& former);
 // "gemm/mma stages=3": a candidate's name or a config, with today's names of its parameters in the same order.
 std::string renamed_name(const std::string& words, const std::string& family, const FormerTemplates& former);
-// "family=gemm/mma group=4 stages=3": what a search was narrowed to. Its parameters stand in the order of today's names, because
+// "family=gemm/mma group=4 stages=3": the restriction of a search. Its parameters are put in the order of today's names, because
 // a later search finds the row by the whole text.
 std::string renamed_restriction(const std::string& words, const std::string& family, const FormerTemplates& former);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A repeated name would silently win or lose.
+// Of two members with one name, one would silently be ignored.
 void require_distinct_names(const JsonValue::Members& members) {
     std::vector<std::string_view> names;
     names.reserve(members.size());
@@ -20,7 +20,7 @@ void require_distinct_names(const JsonValue::Members& members) {
     if (std::adjacent_find(names.begin(), names.end()) != names.end()) throw bad_record("a name is there twice");
 }
 
-// Makes a JsonValue of what nlohmann's reader finds. The names and signatures are those that it asks for.
+// Makes a JsonValue from the events of nlohmann's SAX reader, whose interface fixes names and signatures.
 class Builder {
   public:
     using number_integer_t = Json::number_integer_t;
@@ -57,7 +57,7 @@ class Builder {
     JsonValue take() { return std::move(whole_); }
 
   private:
-    // The place of the value that comes next: after its name in an object, at the end of an array.
+    // The place for the next value: after its name in an object, at the end of an array.
     JsonValue& place() {
         if (open_.empty()) return whole_;
         if (auto* members = open_.back()->get<JsonValue::Members>()) return members->back().value;
@@ -76,7 +76,7 @@ class Builder {
     }
 
     JsonValue whole_;
-    // What is open, each in the one before it: only the last one grows, so these stay where they are.
+    // The open values, outermost first. Only the last one grows, so the pointers stay valid.
     std::vector<JsonValue*> open_;
 };
 

@@ -12,8 +12,8 @@ namespace autotune::records {
 inline constexpr std::size_t kMaxLineBytes = 1 << 20;
 inline constexpr int kMaxLineDepth = 8;
 
-// A JSON value that was read. nlohmann's tree cannot stand here: its destructor allocates, which ends a program that has no
-// memory left, and the library reads shipped winners in its caller's process. This one allocates only while it is made.
+// A parsed JSON value. nlohmann's tree cannot be used: its destructor allocates, which ends a program that has no memory left,
+// and the library reads shipped winners in its caller's process. This one allocates only while it is built.
 class JsonValue {
   public:
     struct Member;
@@ -25,8 +25,8 @@ class JsonValue {
     explicit JsonValue(T value) : value_(std::move(value)) {}
 
     bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
-    // nullptr if the value is of another kind. Integers from 0 on are std::uint64_t, negative ones std::int64_t, and numbers that
-    // were written with a point or an exponent are double.
+    // nullptr if the value is of another kind. Integers from 0 on are std::uint64_t, negative ones std::int64_t, and numbers
+    // written with a point or an exponent are double.
     template <class T>
     const T* get() const {
         return std::get_if<T>(&value_);
@@ -35,7 +35,7 @@ class JsonValue {
     T* get() {
         return std::get_if<T>(&value_);
     }
-    // Of an object: its member of this name; nullptr if it has none.
+    // The member of an object with this name; nullptr if there is none.
     const JsonValue* find(std::string_view name) const;
 
   private:
@@ -47,9 +47,9 @@ struct JsonValue::Member {
     JsonValue value;
 };
 
-// One JSON value of at most 1 MiB and 8 levels, with no name twice in an object. Throws BadRecord.
+// Parses one JSON value of at most 1 MiB and 8 levels; no object may repeat a name. Throws BadRecord.
 JsonValue parse_line(std::string_view line);
-// The same of a value that came in a message of ours. Throws BadRecord.
+// The same for a value from a message between our processes. Throws BadRecord.
 JsonValue value_of(const nlohmann::ordered_json& json);
 
 }  // namespace autotune::records

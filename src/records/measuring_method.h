@@ -5,18 +5,18 @@
 
 namespace autotune {
 
-// What of measuring a caller may choose; records say it in their method.
+// The measuring options that a caller may choose. Records keep them in their method.
 struct MeasuringMethod {
-    bool l2_warm = false;  // operands in L2 instead of rotating buffers
-    int streams = 1;       // 2: in a context in which kernels have run on two streams, which makes launches slower
+    bool l2_warm = false;  // operands stay in L2 instead of rotating buffers
+    int streams = 1;       // 2: in a context in which kernels have run on two streams, which slows down launches
 
-    // "stream-2 l2=cold data=normal": the scheme, which is raised when measuring changes, and what was chosen.
+    // "stream-2 l2=cold data=normal": the scheme, whose number rises when measuring changes, and the options.
     std::string text() const;
-    // Of a record: what its text does not say is as by default.
+    // Parses a record's method; options that the text lacks have their defaults.
     static MeasuringMethod of(std::string_view text);
 };
 
-// "stream-2" of such a text.
+// "stream-2" from such a text.
 std::string measuring_scheme(std::string_view text);
 
 }  // namespace autotune

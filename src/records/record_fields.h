@@ -7,29 +7,27 @@
 #include "src/core/statistics/trial.h"
 #include "src/records/winner.h"
 
-// What each record is made of where it is written as JSON: one description, by which every reader and writer goes. So a member
-// that is added here is in winners' lines, in messages between our processes and in what commands print, and none of them can
-// forget it.
+// The members of each record in its JSON form: one description for every reader and writer. A member that is added here is in
+// winners' lines, in messages between our processes and in the output of commands.
 //
-// visit_fields(record, visitor) names the members in the order of the text. A visitor that writes is given a const record, one
-// that reads a record to fill. It has:
+// visit_fields(record, visitor) names the members in the order of the text. A writing visitor gets a const record, a reading one
+// a record to fill. Visitors have:
 //
-//   member(name, value, forms)         a number, a text, a flag, a config, counts or extents by name. An empty optional is left
-//   out of
-//                                      lines and messages, and null in reports
-//   needed(name, value, forms)         the same; a reader refuses a record without it
-//   known(name, count)                 a number of which -1 means that it is not known: null in reports
-//   text_if_any(name, text)            left out where it is empty
-//   candidate(candidate)               members "family" and "config"; an optional one may be missing
-//   object(name, record, forms)        an object of its own
-//   needed_object(name, record)        the same; a reader refuses a record without it
-//   object_if_any(name, record, forms) the same, left out where it has no members
-//   inlined(name, record)              a needed object; in reports its members stand among the others
-//   list(name, records)                an array of objects
+// - member(name, value, forms): a number, a text, a flag, a config, counts or extents by name. An empty optional is left out of
+// lines and messages, and null in reports
+// - needed(name, value, forms): the same; a reader refuses a record without it
+// - known(name, count): a number for which -1 means unknown; null in reports
+// - text_if_any(name, text): left out if it is empty
+// - candidate(candidate): members "family" and "config"; an optional one may be missing
+// - object(name, record, forms): an object of its own
+// - needed_object(name, record): the same; a reader refuses a record without it
+// - object_if_any(name, record, forms): the same, left out if it has no members
+// - inlined(name, record): a needed object; in reports its members are those of the enclosing object
+// - list(name, records): an array of objects
 namespace autotune {
 
-// Where a record is written, as bits: winners' lines (export, import, what is shipped), messages between our processes, and what
-// commands print with --json.
+// The forms in which a record is written, as bits: winners' lines (export, import, shipped files), messages between our
+// processes, and the --json output of commands.
 using Forms = unsigned;
 inline constexpr Forms kInLines = 1, kInMessages = 2, kInReports = 4;
 inline constexpr Forms kInAll = kInLines | kInMessages | kInReports;
@@ -55,7 +53,7 @@ void visit_fields(Self& report, Visitor& fields) {
     fields.member("setmaxnreg_ignored", report.setmaxnreg_ignored, kInLines | kInMessages);
     fields.member("compile_ms", report.compile_ms);
     fields.member("cubin_bytes", report.cubin_bytes);
-    fields.needed("from_cache", report.from_cache, kInMessages | kInReports);  // a fact of a run, not of an instance
+    fields.needed("from_cache", report.from_cache, kInMessages | kInReports);  // a fact about a run, not about an instance
 }
 
 template <Visited<Conditions> Self, class Visitor>
@@ -66,7 +64,7 @@ void visit_fields(Self& conditions, Visitor& fields) {
     fields.member("throttle_reasons", conditions.throttle_reasons);
 }
 
-// Reports say key, architecture and name beside.
+// Reports give key, architecture and name separately.
 template <Visited<DeviceIdentity> Self, class Visitor>
 void visit_fields(Self& device, Visitor& fields) {
     fields.needed("cc_major", device.cc_major, kInLines);
@@ -82,7 +80,7 @@ template <Visited<Provenance> Self, class Visitor>
 void visit_fields(Self& provenance, Visitor& fields) {
     fields.member("driver", provenance.driver);
     fields.member("nvrtc", provenance.nvrtc);
-    fields.member("device_name", provenance.device_name, kInReports);  // lines have it in their device
+    fields.member("device_name", provenance.device_name, kInReports);  // in lines it is part of the device
     fields.member("power_limit_w", provenance.power_limit_w);
     fields.member("method", provenance.method);
     fields.member("tool_version", provenance.tool_version);

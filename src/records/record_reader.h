@@ -15,8 +15,8 @@
 
 namespace autotune::records {
 
-// Reads the members of an object into a record, as src/records/record_fields.h describes it: types and 64 bits are checked, and
-// finish() refuses members that nobody read. Throws BadRecord with the member's path.
+// Reads the members of an object into a record, as src/records/record_fields.h describes it. Types and 64-bit ranges are checked,
+// and finish() refuses members that nobody read. Throws BadRecord with the member's path.
 class RecordReader {
   public:
     // `path` names the object in messages; empty: it is the whole line. Keeps a reference to `value`, which must be an object.
@@ -98,7 +98,7 @@ class RecordReader {
     std::set<std::string_view> read_;
 };
 
-// A record that is alone in an object of a message of ours.
+// Reads a record that is the whole object of a message between our processes.
 template <class Record>
 Record read_record(const nlohmann::ordered_json& json, const std::string& path) {
     const JsonValue value = value_of(json);

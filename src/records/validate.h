@@ -10,8 +10,8 @@
 
 namespace autotune::records {
 
-// What a row may hold, whoever made it: the tuner, an import, another database, or a file someone edited. Whether a config is in
-// its family's space is for those who have the catalogue.
+// The checks that every row must pass, whoever made it: the tuner, an import, another database, or a file someone edited. Whether
+// a config is in its family's space is checked by callers who have the catalogue.
 inline constexpr std::size_t kMaxName = 64;
 inline constexpr std::size_t kMaxClassKey = 512;
 inline constexpr std::size_t kMaxText = 256;
@@ -22,26 +22,26 @@ inline constexpr std::size_t kMaxFinalists = 64;
 inline constexpr std::size_t kMaxFailures = 32;
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 
-// ^[a-z][a-z0-9_]{0,63}$, and with slashes between such words for families.
+// ^[a-z][a-z0-9_]{0,63}$; for families several such words, separated by slashes.
 bool is_name(std::string_view text);
 bool is_family_name(std::string_view text);
-// Printable ASCII without quotes or backslashes, 1 to 512 long, starting with a name.
+// Printable ASCII without quotes or backslashes, 1 to 512 characters, starting with a name.
 bool is_class_key(std::string_view text);
 // No control characters, at most `limit` bytes, valid UTF-8.
 bool is_text(std::string_view text, std::size_t limit = kMaxText);
-// `text` made to pass is_text: cut, and what is not printable replaced.
+// `text` changed so that it passes is_text: cut to the limit, unprintable characters replaced.
 std::string cleaned(std::string_view text, std::size_t limit = kMaxText);
 
-// The winner with its texts cut and cleaned: what the tuner itself writes is not refused, a driver's name for a device is not its
-// fault.
+// The winner with its texts cut and cleaned, so that rows of the tuner itself are not refused, for example because of a device
+// name from the driver.
 Winner tidied(Winner winner);
-// Without finalists and failures, which are most of it.
+// The winner without finalists and failures, which are its largest part.
 Winner brief(const Winner& winner);
 
-// First thing wrong with the row: "extent m is -1, outside 0 to 2^40"; nullopt if all is in range.
+// The first thing wrong with the row: "extent m is -1, outside 0 to 2^40"; nullopt if all is in range.
 std::optional<std::string> why_invalid(const Winner& winner);
 std::optional<std::string> why_invalid(const Config& config);
 std::optional<std::string> why_invalid(const DeviceIdentity& device);
-std::optional<std::string> why_invalid_key(const Winner& winner);  // op, class, extents, device alone
+std::optional<std::string> why_invalid_key(const Winner& winner);  // Checks only op, class, extents and device.
 
 }  // namespace autotune::records

@@ -14,47 +14,47 @@ namespace autotune {
 
 // Members are initialised with {} so that designated initialisers may leave them out without a warning from gcc 12.
 
-// The soft half of a key: a row with other values is usable, shown as stale, and re-raced first.
+// The part of a key that may differ: a row with other values is usable, shown as stale, and timed again first.
 struct Provenance {
-    std::string driver{};        // "580.159.04", or the CUDA version "13.0" where NVML is missing
+    std::string driver{};        // "580.159.04", or the CUDA version "13.0" if NVML is missing
     std::string nvrtc{};         // "13.0"
     std::string device_name{};   // label
     int power_limit_w = 0;       // 0: unknown
-    std::string method{};        // measuring method and its version: "stream-2 l2=cold data=normal"
+    std::string method{};        // measuring method with its version: "stream-2 l2=cold data=normal"
     std::string tool_version{};  // "0.1.0"
     std::string date{};          // ISO 8601, UTC
 };
 
-// Another candidate of the final rounds: what the winner beat.
+// Another candidate of the final rounds, which the winner beat.
 struct Finalist {
     std::string name{};  // Candidate::to_string(), or "cublas", "cublaslt", ...
     std::optional<Candidate> candidate{};
     Timing timing{};
-    double ratio = 1;      // its time over the winner's, median of paired rounds
+    double ratio = 1;      // its time / the winner's: median over paired rounds
     double ratio_low = 1;  // bootstrap 95 % interval
     double ratio_high = 1;
     bool tie = false;
-    // Of one launch, measured beside the time that decides: after another launch of the same kernel, and after a kernel that lets
-    // it start early.
+    // Times of one launch, measured in addition to the deciding time: right after another launch of the same kernel, and after a
+    // kernel with an early trigger.
     std::optional<double> after_itself_us{}, after_trigger_us{};
-    Conditions conditions{};  // of its own turns: median clock and power alone
+    Conditions conditions{};  // during its own launches: only median clock and power
 };
 
-// Why the winner is believed. Plain facts; `autotune explain` tells them in words.
+// The evidence for a winner. Plain facts; `autotune explain` describes them in words.
 struct Evidence {
     int rounds = 0;
     std::string decided_by{};  // "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate"
-    std::optional<double> max_error{};  // of the allowed error
-    // What accumulation adds to the error that rounding the output explains, of what it may add.
+    std::optional<double> max_error{};  // as a share of the allowed error
+    // Accumulation error as a share of its bound; the error of rounding the output is excluded.
     std::optional<double> accumulation_error{};
     std::uint64_t space_legal = 0;  // legal configs of all families
     int tried = 0, failed = 0;      // candidates
     double seconds = 0;             // the whole tune
     double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
     std::string stopped_by{};               // "expected gain", "budget", "space exhausted", "interrupted"
-    std::optional<double> expected_gain{};  // that a longer search would have brought, as a share of the time
+    std::optional<double> expected_gain{};  // the gain that a longer search was expected to bring, as a share of the time
     std::uint64_t seed = 0;
-    Conditions conditions{};                              // median of the final rounds
+    Conditions conditions{};                              // median over the final rounds
     std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first
     std::vector<std::pair<std::string, int>> failures{};  // status -> count
 };
@@ -66,25 +66,26 @@ struct Winner {
     DeviceIdentity device{};
     std::string template_identity{};  // of candidate.family when it was tuned
     Candidate candidate{};
-    Timing timing{};  // of the final rounds alone
+    Timing timing{};  // of the final rounds only
     CompileReport compile{};
     Provenance provenance{};
     Evidence evidence{};
-    // Why an imported row's evidence is implausible. Such a row answers nothing until it is raced here. Empty: it is believed.
+    // Why an imported row's evidence is implausible. Such a row is not served until it is timed here. Empty: it is trusted.
     std::string doubt{};
-    // What the search was narrowed to: "family=gemm/simt stages=3". Such a row answers those who ask for the same; it is no
-    // winner of the problem, for it was not compared with the rest. Empty: every family and config was open.
+    // The restriction of the search: "family=gemm/simt stages=3". Such a row is only served to requests with the same
+    // restriction. It is no winner of the problem, because it was not compared with the rest. Empty: every family and config was
+    // open.
     std::string restricted_to{};
     bool shipped = false;  // from the read-only layer
 };
 
-// A row of the trial table: what happened to one candidate for one problem on one device.
+// A row of the trial table: the outcome of one candidate for one problem on one device.
 struct StoredTrial {
     Trial trial{};
     std::string template_identity{};
     std::string nvrtc{};
-    std::string method{};  // as Provenance's; empty: older than the column
-    std::string date{};    // when it was recorded, as trials() gives it; record() sets it
+    std::string method{};  // as in Provenance; empty: recorded before this column existed
+    std::string date{};    // when it was recorded, filled by trials(); record() sets it
 };
 
 }  // namespace autotune

@@ -16,8 +16,8 @@
 
 namespace autotune {
 
-// Whether candidates are legal for one problem on one device. A family's rules are made once, however many of its candidates are
-// asked about. REQUIRES: what it is made of outlives it.
+// Tells whether candidates are legal for one problem on one device. A family's rules are built once, however many of its
+// candidates are checked. REQUIRES: what it is made of outlives it.
 class Legality {
   public:
     Legality(const Catalogue& catalogue, const Problem& problem, const Device& device)
@@ -31,9 +31,9 @@ class Legality {
         return known.rules ? known.rules->why_not(candidate.config) : known.refusal;
     }
 
-    // The same of a candidate whose launch parameters are still to be chosen for this problem: every value is one of its domain,
-    // and every rule holds that reads compile parameters alone. REQUIRED of what comes from a file before its family's code sees
-    // it: cost models divide by tiles and by threads.
+    // The same for a candidate whose launch parameters will be chosen for this problem: every value is in its domain, and every
+    // rule holds that reads only compile parameters. Candidates from files must pass it before their family's code sees them,
+    // because cost models divide by tiles and threads.
     std::optional<std::string> why_not_relaunched(const Candidate& candidate) {
         FamilyRules& known = rules_of(candidate.family);
         if (!known.rules) return known.refusal;
@@ -50,8 +50,8 @@ class Legality {
     struct FamilyRules {
         std::optional<SearchSpace> rules;
         bool knows_compile_rules = false;
-        std::vector<std::size_t> of_compile_parameters{};  // those constraints that read no launch parameter
-        std::optional<std::string> refusal{};              // where there are no rules
+        std::vector<std::size_t> of_compile_parameters{};  // constraints that read no launch parameter
+        std::optional<std::string> refusal{};              // set if there are no rules
     };
 
     static void find_compile_rules(FamilyRules& known) {

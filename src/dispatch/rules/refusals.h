@@ -12,12 +12,12 @@
 
 namespace autotune {
 
-// Why a family cannot do a problem on a device: what it says itself, or that none of its configs is legal there. nullopt if it
-// has a config. An empty space is the family's refusal, whoever asks.
+// Why a family cannot do a problem on a device: its own reason, or that none of its configs is legal there. nullopt if it has a
+// config. An empty space always counts as a refusal.
 std::optional<std::string> why_unable(const Family& family, const Problem& problem, const Device& device);
 inline constexpr const char* kNoLegalConfig = "none of its configs is legal for this problem";
 
-// Why families cannot do a problem: each reason once, with the families that have it.
+// Collects why families cannot do a problem: each reason once, with the families that have it.
 class Refusals {
   public:
     void add(std::string_view family, const std::string& reason);

@@ -10,7 +10,7 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr double kFresh_s = 0.1;  // the kernel's clock of files has steps of up to 10 ms
+constexpr double kFresh_s = 0.1;  // file times of the kernel have steps of up to 10 ms
 
 double seconds(const timespec& time) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
@@ -24,7 +24,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-// The order in which files are added does not count.
+// Independent of the order in which files are added.
 void FileState::add(const std::string& path) {
     struct stat info = {};
     std::uint64_t hash = std::hash<std::string>{}(path);

@@ -5,16 +5,16 @@
 
 namespace autotune::dispatch {
 
-// What tells that files have changed, without opening one: closing a database's file would drop SQLite's locks on it.
+// Detects that files have changed without opening one, because closing a database's file would drop SQLite's locks on it.
 class FileState {
   public:
-    // Of a database with what SQLite keeps beside it.
+    // For a database and the files that SQLite keeps next to it.
     static FileState of_database(const std::string& path);
-    // Of all files of a folder and below.
+    // For all files below a folder.
     static FileState of_folder(const std::string& path);
 
-    // Whether nothing was written between the two. False too where it cannot be told: the system counts time in steps, and a file
-    // that was written just before the first may have been written again within the same one.
+    // Whether certainly nothing was written between the two. False if that is unknown: file times have steps, and a file that was
+    // written just before the first state may have been written again within the same step.
     bool is_surely_as(const FileState& before) const { return digest_ == before.digest_ && !before.is_fresh_; }
     // Whether the database is the same file.
     bool is_same_file(const FileState& before) const { return device_ == before.device_ && inode_ == before.inode_; }

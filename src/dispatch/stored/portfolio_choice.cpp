@@ -18,14 +18,14 @@ std::vector<std::string> words_of(std::string_view text) {
     return words;
 }
 
-// "acc=f32": what one class's time says nothing about in another's. "" where there is none.
+// "acc=f32": times of classes with different accumulators cannot be compared. "" if there is none.
 std::string accumulator_of(const std::vector<std::string>& words) {
     const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with("acc="); });
     return found == words.end() ? "" : *found;
 }
 
-// How much two words at one place of class keys have in common. How data lie changes which kernels are fast; which of two types
-// of one size they have hardly does. Of alignments it matters which tensors have rows of 16 bytes.
+// How similar two words at the same position of two class keys are. Layouts decide which kernels are fast; which of two types of
+// the same size is used hardly matters. For alignments it matters which tensors have rows of 16 bytes.
 std::size_t shared_by(const std::string& a, const std::string& b) {
     if (a.starts_with("align=") && b.starts_with("align=")) {
         const std::vector<std::string> of_a = split(a.substr(6), ','), of_b = split(b.substr(6), ',');

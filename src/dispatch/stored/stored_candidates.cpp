@@ -13,9 +13,9 @@ namespace autotune::dispatch {
 namespace {
 
 constexpr std::size_t kNearLimit = 8;        // looked at
-constexpr std::size_t kNearTried = 2;        // that are legal: whether one is takes as long as everything else
-constexpr std::size_t kRegretProblems = 12;  // of a class, left out one after the other: some milliseconds each
-constexpr std::size_t kLeastTrials = 8;      // of a problem whose best is believed to be known
+constexpr std::size_t kNearTried = 2;        // legal ones: checking one takes as long as everything else
+constexpr std::size_t kRegretProblems = 12;  // of a class, each left out in turn: some milliseconds each
+constexpr std::size_t kLeastTrials = 8;      // fewest trials of a problem whose best candidate counts as known
 
 db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, const std::string& path) {
     db::OpenOptions options;
@@ -28,7 +28,7 @@ db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, con
     return options;
 }
 
-// Of the fastest rival in the winner's final rounds, on the scale of the winner's time; 0: none ran.
+// The fastest rival in the winner's final rounds, on the scale of the winner's time; 0: none ran.
 double rival_us(const db::Winner& winner) {
     double least_ratio = 0;
     for (const Finalist& finalist : winner.evidence.finalists) {
@@ -52,7 +52,7 @@ std::string mark_of(const db::WinnerStore& store) {
     return mark;
 }
 
-// An empty file is one that another process is about to make a database of.
+// False for an empty file: another process is about to create a database in it.
 bool is_database(const std::string& path) {
     struct stat info = {};
     return !path.empty() && ::stat(path.c_str(), &info) == 0 && !(S_ISREG(info.st_mode) && info.st_size == 0);
@@ -92,8 +92,8 @@ void StoredCandidates::with_store(Read read) {
     say(warnings);
 }
 
-// The user's database where there is one, else an empty one in memory with the shipped winners beneath. A database that appears
-// later, by a first tune, is picked up at the next look.
+// The user's database if it exists, else an empty one in memory; the shipped winners lie beneath. A database that a first tune
+// creates later is found at the next look-up.
 db::WinnerStore* StoredCandidates::store(Warnings& warnings) {
     const bool exists = is_database(files_.database);
     if (store_ && (store_has_database_ || !exists)) return store_.get();
@@ -121,7 +121,7 @@ std::vector<ResolvedCandidate> StoredCandidates::winners(const Problem& problem,
     with_store([&](const db::WinnerStore& open) {
         StoredWinnerRule rule(identities_, problem, device);
         for (const db::Winner& winner : open.find(problem, device.identity)) {
-            // Winners of narrowed searches were not compared with the rest of the space.
+            // Winners of restricted searches were not compared with the rest of the space.
             if (!winner.restricted_to.empty() || rule.why_unusable(winner)) continue;
             (winner.shipped ? shipped : users)
                 .push_back({winner.candidate, winner.shipped ? Origin::shipped : Origin::exact, winner.provenance.nvrtc,
@@ -188,7 +188,7 @@ const db::Portfolio* StoredCandidates::portfolio_of(const Problem& problem, cons
             const std::size_t removed = std::erase_if(each.candidates, [&](const Candidate& candidate) {
                 return why_of_another_template(identities_, candidate.family, each.templates[candidate.family]).has_value();
             });
-            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // that of the whole
+            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // it was measured with all kernels of the portfolio
         }
         std::erase_if(usable, [](const db::Portfolio& each) { return each.candidates.empty(); });
         portfolios_ = std::move(usable);
@@ -252,7 +252,7 @@ std::vector<PassedOver> StoredCandidates::portfolio_kernels_passed_over(const Pr
     return all;
 }
 
-// A winner that is put is a new row: the number of rows and the newest one tell whether others were put or removed.
+// Each put() makes a new row, so the number of rows and the newest one tell whether winners were put or removed.
 bool StoredCandidates::winners_changed() {
     const FileState state = FileState::of_database(files_.database);
     const std::lock_guard lock(mutex_);
@@ -282,7 +282,8 @@ bool StoredCandidates::refresh() {
     const std::lock_guard lock(mutex_);
     const bool is_database_old = !database.is_surely_as(database_state_), is_shipped_old = !shipped.is_surely_as(shipped_state_);
     if (!is_database_old && !is_shipped_old) return false;
-    // An open database shows what others write to it; one that was replaced does not, nor do shipped files.
+    // An open database shows what other processes write to it, but not that its file was replaced; shipped files are read only
+    // once.
     if (is_shipped_old || !database.is_same_file(database_state_)) {
         forget_store();
     }
