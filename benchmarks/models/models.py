@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Public models with random weights: torch beside torch with masks that its own kernels take (torch*) and beside autotune, in one process.
+
+usage: models.py NAME... [--mode eager,graph,compile] [--step infer,train] [--out FILE] [options]     NAME: of zoo.py; none: the fifteen
+       models.py --table FILE...                                                                      prints results of earlier runs
+
+One line of JSON for each model, step and mode goes to FILE; a later run with the same FILE leaves out what is there. README.md explains the rows.
+"""
+
+import argparse
+import contextlib
+import copy
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import torch
+
+import report
+import zoo
+from paired import Row, time_rows
+from ratios import ratios_of
+
+try:
+    import autotune.torch as at
+except ImportError:  # torch beside itself still shows what a machine's noise is
+    at = None
+
+MODES = ("eager", "graph", "compile")
+
+
+class Side:
+    """One of the compared ways to run a model: a module and what is active around its calls."""
+
+    def __init__(self, module: torch.nn.Module, context: Callable[[], Any] = contextlib.nullcontext):
+        self.module, self.context = module, context
+
+
+def shared_copy(module: torch.nn.Module) -> torch.nn.Module:
+    """A module of its own with the same parameters and buffers: what one side changes in it, the others do not see."""
+    kept = {id(each): each for each in (*module.parameters(), *module.buffers())}
+    return copy.deepcopy(module, kept)
+
+
+def step_of(built: zoo.Built, function: Callable[..., Any], parameters: List[torch.nn.Parameter], trains: bool) -> Callable[[], List[torch.Tensor]]:
+    """A call of the model. It gives its output or, of a training step (forward, a loss, backward), the gradients."""
+
+    def infer() -> List[torch.Tensor]:
+        with torch.no_grad():
+            return [built.call(function, built.inputs)]
+
+    def train() -> List[torch.Tensor]:
+        for each in parameters:
+            each.grad = None
+        built.call(function, built.inputs).float().square().mean().backward()
+        return [each.grad for each in parameters if each.grad is not None]
+
+    return train if trains else infer
+
+
+def captured(step: Callable[[], List[torch.Tensor]]) -> Callable[[], List[torch.Tensor]]:
+    """The step as a CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        outputs = step()
+
+    def replay() -> List[torch.Tensor]:
+        graph.replay()
+        return outputs
+
+    return replay
+
+
+def row_of(name: str, side: Side, built: zoo.Built, mode: str, trains: bool) -> Row:
+    parameters = list(side.module.parameters())
+    function = torch.compile(side.module) if mode == "compile" else side.module
+    step = step_of(built, function, parameters, trains)
+    with side.context():
+        for _ in range(3):  # compiles, makes plans, and lets what is decided at a first call be decided
+            step()
+        return Row(name, captured(step) if mode == "graph" else step, side.context)
+
+
+def relative_error(found: List[torch.Tensor], wanted: List[torch.Tensor]) -> float:
+    """The norm of the difference from the results in f32, over theirs."""
+    difference = sum(float((a.detach().float() - b.to(a.device)).square().sum(dtype=torch.float64)) for a, b in zip(found, wanted))
+    whole = sum(float(b.square().sum(dtype=torch.float64)) for b in wanted)
+    return (difference / whole) ** 0.5
+
+
+def in_f32(built: zoo.Built, trains: bool) -> List[torch.Tensor]:
+    """Results of the same weights and inputs in f32, on the host."""
+    module = copy.deepcopy(built.module).float()
+    inputs = {name: each.float() if each.is_floating_point() else each for name, each in built.inputs.items()}
+    wide = zoo.Built(module, inputs, built.call)
+    precise = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return [each.detach().float().cpu() for each in step_of(wide, module, list(module.parameters()), trains)()]
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = precise
+
+
+@contextlib.contextmanager
+def counting_taken(counts: List[int]) -> Iterator[None]:
+    """Adds to `counts` how many calls the patch takes over meanwhile."""
+    if at is None:
+        yield
+        return
+    taken, entry = [0], at.Patch.entry
+
+    def counted(self: Any, *arguments: Any) -> Any:
+        found = entry(self, *arguments)
+        taken[0] += found is not None
+        return found
+
+    at.Patch.entry = counted
+    try:
+        yield
+    finally:
+        at.Patch.entry = entry
+        counts.append(taken[0])
+
+
+def sane_masks(module: torch.nn.Module) -> bool:
+    if not hasattr(at, "sane_masks"):
+        return False
+    at.sane_masks(module)
+    return True
+
+
+def sides_of(built: zoo.Built, options: argparse.Namespace, trains: bool, notes: Dict[str, Any]) -> Dict[str, Side]:
+    """The rows' sides. `ours` has the masks of torch* too; its problems are tuned here."""
+    sides = {"torch": Side(built.module), "again": Side(built.module)}
+    if at is None:
+        return sides
+    masked = shared_copy(built.module)
+    if sane_masks(masked):
+        sides["torch*"] = Side(masked)
+    if options.device != "cuda":
+        return sides
+    ours = shared_copy(masked)
+    parameters = list(ours.parameters())
+    began = time.perf_counter()
+    forward = lambda: built.call(ours, built.inputs)  # noqa: E731
+    for each in parameters:
+        each.grad = None
+    tuned = at.tune(forward, (), backward=trains, budget=options.budget, total_budget=options.total_budget)
+    notes.update(tune_s=round(time.perf_counter() - began, 1), problems=len(tuned.problems))
+    if options.verbose:
+        print(tuned, file=sys.stderr)
+    sides["ours"] = Side(ours, at.patch)
+    return sides
+
+
+def measure(name: str, built: zoo.Built, sides: Dict[str, Side], wanted: List[torch.Tensor], mode: str, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
+    """The numbers of one model, step and mode."""
+    if mode == "compile":
+        torch._dynamo.reset()
+    counts: List[int] = []
+    rows: List[Row] = []
+    for row, side in sides.items():
+        if mode == "compile" and row == "again":
+            rows.append(Row(row, rows[0].run, side.context))  # the same code once more
+            continue
+        rows.append(row_of(row, side, built, mode, trains))
+    errors = {}
+    for row in rows:
+        with row.context():
+            errors[row.name] = relative_error(row.run(), wanted)
+    if "ours" in sides:
+        with counting_taken(counts), sides["ours"].context():
+            step = step_of(built, torch.compile(sides["ours"].module) if mode == "compile" else sides["ours"].module, list(sides["ours"].module.parameters()), trains)
+            step() if mode != "graph" else captured(step)
+    times = time_rows(rows, torch.device(options.device), options.rounds, options.block)
+    result: Dict[str, Any] = {"ms": {row: sorted(each)[len(each) // 2] for row, each in times.items()}, "errors": errors, "ratios": ratios_of(times)}
+    if counts:
+        result["taken"] = counts[0] // (4 if mode == "graph" else 1)  # a capture runs the step four times
+    return result
+
+
+def versions(options: argparse.Namespace) -> Dict[str, Any]:
+    found: Dict[str, Any] = {"torch": torch.__version__, "device": options.device}
+    for package in ("transformers", "timm", "autotune"):
+        with contextlib.suppress(Exception):
+            found[package] = __import__(package).__version__
+    if options.device == "cuda":
+        found["device"] = torch.cuda.get_device_name()
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        query = ["nvidia-smi", "-i", visible, "--query-gpu=driver_version,clocks.sm,power.limit", "--format=csv,noheader"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            found["driver, clock, power limit"] = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    return found
+
+
+def done_before(path: Optional[pathlib.Path]) -> Dict[str, Dict[str, Any]]:
+    if path is None or not path.exists():
+        return {}
+    return {report.key(each): each for each in report.read([path]) if "failed" not in each}
+
+
+def run_model(name: str, options: argparse.Namespace, emit: Callable[[Dict[str, Any]], None], is_done: Callable[[Dict[str, Any]], bool]) -> None:
+    device = torch.device(options.device)
+    entry = zoo.MODELS[name]
+    for step in options.step:
+        trains = step == "train"
+        head = {"model": name, "step": step, "layers": options.layers, "tiny": options.tiny}
+        modes = [mode for mode in options.mode if not is_done({**head, "mode": mode})]
+        if not modes or (trains and not entry.trains):
+            continue
+        notes: Dict[str, Any] = {}
+        try:
+            built = zoo.build(name, device, options.tiny, options.layers)
+            built.module.requires_grad_(trains)
+            wanted = in_f32(built, trains)
+            sides = sides_of(built, options, trains, notes)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            for mode in modes:
+                emit({**head, "mode": mode, "failed": f"{type(error).__name__}: {error}"[:400], **notes})
+            continue
+        for mode in modes:
+            began = time.perf_counter()
+            try:
+                found = measure(name, built, sides, wanted, mode, trains, options)
+            except Exception as error:
+                traceback.print_exc(file=sys.stderr)
+                found = {"failed": f"{type(error).__name__}: {error}"[:400]}
+            emit({**head, "mode": mode, **found, **notes, "seconds": round(time.perf_counter() - began, 1)})
+            gc.collect()
+            if options.device == "cuda":
+                torch.cuda.empty_cache()
+        del built, sides, wanted
+        gc.collect()
+
+
+def words(known: Any) -> Callable[[str], List[str]]:
+    def parse(text: str) -> List[str]:
+        found = text.split(",")
+        for each in found:
+            if each not in known:
+                raise argparse.ArgumentTypeError(f"{each!r} is not one of {', '.join(known)}")
+        return found
+
+    return parse
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--mode", type=words(MODES), default=None, help="of eager,graph,compile; all that the device has")
+    parser.add_argument("--step", type=words(("infer", "train")), default=["infer", "train"], help="train: for the three models that have one")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON lines; what is in it already is not measured again")
+    parser.add_argument("--table", type=pathlib.Path, nargs="+", help="print these results and measure nothing")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
+    parser.add_argument("--tiny", action="store_true", help="sizes for a test of this program")
+    parser.add_argument("--layers", type=int, default=0, help="instead of the model's own number here")
+    parser.add_argument("--rounds", type=int, default=21, help="paired blocks of each row")
+    parser.add_argument("--block", type=float, default=0.1, help="seconds of a block")
+    parser.add_argument("--budget", default="5s", help="of a problem's search")
+    parser.add_argument("--total-budget", default="2m", help="of a model's search")
+    parser.add_argument("--verbose", action="store_true", help="print what was tuned")
+    options = parser.parse_args()
+    if options.table:
+        print(report.table(report.read(options.table)))
+        return 0
+    unknown = [name for name in options.names if name not in zoo.MODELS]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}; known: {', '.join(zoo.MODELS)}")
+    options.mode = options.mode or [mode for mode in MODES if options.device == "cuda" or mode != "graph"]
+    if options.device == "cpu" and "graph" in options.mode:
+        parser.error("--mode graph needs a GPU")
+    warnings.filterwarnings("ignore", category=UserWarning)
+    done, common, results = done_before(options.out), versions(options), []
+
+    def emit(result: Dict[str, Any]) -> None:
+        results.append({**result, "versions": common, "rounds": options.rounds, "block_s": options.block})
+        print(report.line(results[-1]), flush=True)
+        if options.out is not None:
+            with open(options.out, "a") as file:
+                file.write(json.dumps(results[-1]) + "\n")
+
+    for name in options.names or zoo.FIFTEEN:
+        run_model(name, options, emit, lambda head: report.key(head) in done)
+    print(report.table([*done.values(), *results]))
+    return 1 if any("failed" in each for each in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
