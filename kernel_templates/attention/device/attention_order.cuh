@@ -1,17 +1,17 @@
-// Which head and which tile of its queries a block computes.
+// Maps a block's number to a head and a tile of its queries.
 #pragma once
 
 #include "common/types.cuh"
 
 namespace attention {
 
-// Blocks start in the order of their numbers. With a mask that lets later queries see more keys, the longest tiles are to start
-// first, or the last of them run alone.
+// Blocks start in the order of their numbers. If a mask lets later queries see more keys, the longest tiles should start first;
+// otherwise the last of them run alone.
 enum Order : int {
     heads_outside = 0,            // the tiles of a head one after the other
-    heads_outside_reversed = 1,   // from the last tile on
+    heads_outside_reversed = 1,   // from the last tile to the first
     longest_first = 2,            // the last tile of every head, then the one before it
-    longest_first_in_groups = 3,  // the same for `order_heads` heads at a time, so that their keys stay in the L2
+    longest_first_in_groups = 3,  // the same for `order_heads` heads at a time, so that their keys stay in L2
 };
 
 struct BlockTile {

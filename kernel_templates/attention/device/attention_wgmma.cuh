@@ -1,5 +1,5 @@
-// PTX of sm_90a that attention needs beyond common/hopper.cuh: wgmma with A in registers, boxes of rank 4, and barriers on which
-// some warpgroups only arrive.
+// PTX of sm_90a for attention, in addition to common/hopper.cuh: wgmma with A in registers, boxes of rank 4, and barriers on
+// which some warpgroups only arrive.
 #pragma once
 
 #include "common/hopper.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void store_box(const TensorMap* map, u32 source, int 
                  : "memory");
 }
 
-// Arrives on a named barrier that other warps wait on. `threads` counts those that arrive and those that wait.
+// Arrives on a named barrier that other warps wait on. `threads` counts both arriving and waiting threads.
 __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

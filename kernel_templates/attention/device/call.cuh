@@ -1,4 +1,4 @@
-// What every attention kernel is called with: the begin of its parameter list, in the order of attention::arguments().
+// The first parameters of every attention kernel, in the order of attention::arguments().
 #pragma once
 
 #include "attention/device/mask.cuh"
@@ -33,22 +33,22 @@ struct Strides {
     __device__ __forceinline__ i64 of_head(int b, int h) const { return b * batch + h * head; }
 };
 
-// Where a sequence lies in the rows of its tensors.
+// The rows of a sequence in its tensors.
 struct Sequence {
     int first_q, first_kv, q_len, kv_len;
-    int diagonal;  // key at which that of its mask begins
+    int diagonal;  // key at which the diagonal of its mask begins
 
-    // Bounds of the mask for queries and keys that are counted from the sequence's first.
+    // Bounds of the mask, for queries and keys counted from the start of the sequence.
     __device__ __forceinline__ int low(int mask_low) const { return max(mask_low + diagonal, -q_len); }
     __device__ __forceinline__ int high(int mask_high) const { return min(mask_high + diagonal, kv_len); }
 };
 
-// Sequences that lie one after the other. Offsets come from memory: whatever they are, nothing outside the tensors is read or
-// written, and no row beyond the longest lengths that a launch was planned for is computed.
+// Packed sequences, one after the other. Offsets come from memory: whatever their values, the kernel reads and writes nothing
+// outside the tensors, and computes no more rows than the longest length that the launch was planned for.
 struct Packing {
-    const int *q_offsets, *kv_offsets;  // one more than sequences
+    const int *q_offsets, *kv_offsets;  // one more than there are sequences
     int total_q, total_kv;
-    int bottom_right;  // the last query of a sequence sees its last key
+    int bottom_right;  // 1: the last query of a sequence sees its last key
 
     __device__ __forceinline__ Sequence sequence(int b, int longest_q, int longest_kv) const {
         const int first_q = clamped(q_offsets[b], 0, total_q), first_kv = clamped(kv_offsets[b], 0, total_kv);
@@ -71,10 +71,11 @@ struct Call {
     Strides q_strides, k_strides, v_strides, o_strides;
 #if ATTENTION_PACKED
     Packing packing;
-    int first_q;  // first query of the sequence that of_batch() chose
+    int first_q;  // first query of the sequence chosen by of_batch()
 #endif
 
-    // The call of one batch alone: without packing the same, else with the sequence's lengths, bounds and first rows.
+    // The call for one batch only. Without packing it is the same call; else it has the sequence's lengths, bounds and first
+    // rows.
     __device__ __forceinline__ Call of_batch(int b) const {
         Call call = *this;
 #if ATTENTION_PACKED
@@ -91,7 +92,7 @@ struct Call {
 #endif
         return call;
     }
-    // Number of a head's first row among all rows of the output. Of the call of its batch.
+    // Number of a head's first row among all rows of the output. For the call of one batch.
     __device__ __forceinline__ i64 line_of_head(int b, int head) const {
 #if ATTENTION_PACKED
         return static_cast<i64>(head) * packing.total_q + first_q;
@@ -110,7 +111,7 @@ __device__ __forceinline__ f32 minus_infinity() {
     return __uint_as_float(0xFF800000U);
 }
 
-// 2^x by the special function unit, subnormal results flushed.
+// 2^x by the special function unit; subnormal results become 0.
 __device__ __forceinline__ f32 exp2_approx(f32 x) {
     f32 y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -125,13 +126,13 @@ __device__ __forceinline__ f32 log2_approx(f32 x) {
 constexpr f32 log2_e = 1.44269504088896341F;
 constexpr f32 ln_2 = 0.693147180559945309F;
 
-// The logarithm of a row's sum, from its peak times `unit` and the sum of the weights relative to that. A row without weight has
-// -inf.
+// The logarithm of a row's sum, from its peak times `unit` and the sum of the weights relative to the peak. -inf for a row
+// without weight.
 __device__ __forceinline__ f32 log_sum_exp(f32 peak, f32 sum, f32 unit) {
     return sum == 0.0F ? minus_infinity() : peak * unit + logf(sum);
 }
 
-// What a row's sums of weighted values are multiplied by. A row without weight has zeros.
+// The factor by which a row's weighted sums are multiplied: 0 for a row without weight.
 __device__ __forceinline__ f32 inverse_of(f32 sum) {
     return sum == 0.0F ? 0.0F : 1.0F / sum;
 }

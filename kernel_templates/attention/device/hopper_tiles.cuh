@@ -1,5 +1,5 @@
 // Tiles of rows of queries, keys or values in shared memory, as TMA loads them and wgmma reads them: slabs of rows, one swizzle
-// span of 64 or 32 elements wide. TMA fills what lies beyond a row's or a sequence's end with zeros. And rings of such tiles.
+// span of 64 or 32 elements wide. TMA fills the rows beyond the end of a tensor or sequence with zeros. Also rings of such tiles.
 #pragma once
 
 #include "attention/device/attention_wgmma.cuh"
@@ -13,7 +13,7 @@ __device__ constexpr int span_of(int columns) {
     return padded(columns) % 64 == 0 ? 64 : 32;
 }
 
-// A place in a ring, and the parity of its barriers' phase there.
+// A position in a ring, and the parity of its barriers' phase there.
 template <int length>
 struct Position {
     int at = 0;
@@ -37,7 +37,7 @@ __device__ __forceinline__ void load_tile(u32 to, const TensorMap* map, u32 barr
         load_box(to + slab * (rows * span * 2), map, barrier, slab * span, row, head, batch, policy);
 }
 
-// Equal in all threads of a warp; from a shuffle, so that the compiler knows it and keeps what follows from it in uniform
+// The value, which is equal in all threads of a warp. The shuffle tells the compiler so, and derived values stay in uniform
 // registers.
 __device__ __forceinline__ int warp_uniform(int value) {
     return __shfl_sync(0xffffffffu, value, 0);
@@ -46,7 +46,7 @@ __device__ __forceinline__ int warp_uniform(int value) {
 __device__ __forceinline__ u64 descriptor_at(u64 base, u32 bytes) {
     return base + (bytes >> 4);
 }
-// Of a tile whose rows are multiplied along their columns, and of one of `rows` rows that is multiplied along its rows.
+// Descriptors of a tile that is multiplied along its columns, and of one of `rows` rows that is multiplied along its rows.
 template <int columns>
 __device__ __forceinline__ u64 descriptor_along_columns(u32 address) {
     return matrix_descriptor(address, 16, 8 * span_of(columns) * 2, span_of(columns) * 2);
@@ -55,7 +55,7 @@ template <int columns, int rows>
 __device__ __forceinline__ u64 descriptor_along_rows(u32 address) {
     return matrix_descriptor(address, rows * span_of(columns) * 2, 8 * span_of(columns) * 2, span_of(columns) * 2);
 }
-// Bytes to the i-th 16 columns of a tile of `rows` rows, and to its i-th 16 rows.
+// Byte offsets of the i-th 16 columns of a tile of `rows` rows, and of its i-th 16 rows.
 template <int columns, int rows>
 __device__ __forceinline__ constexpr u32 columns16(int i) {
     return i * 16 / span_of(columns) * (rows * span_of(columns) * 2) + i * 16 % span_of(columns) * 2;
@@ -74,7 +74,7 @@ __device__ __forceinline__ float over_quad_sum(float x) {
     return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Lane q of a quad gives register i to lane i and gets that lane's register q.
+// Transposes a 4 x 4 matrix within a quad: lane q sends register i to lane i and receives that lane's register q.
 __device__ __forceinline__ void transpose_quad(u32 (&r)[4], int lane) {
 #pragma unroll
     for (int step = 1; step <= 2; step *= 2) {

@@ -1,5 +1,5 @@
-// Which keys a query sees, and which tiles of keys a tile of queries needs. One text for device and host: families, launch plans
-// and tests count with the same formulas.
+// The keys that a query sees, and the tiles of keys that a tile of queries needs. Device and host share the text, so that
+// families, launch plans and tests count with the same formulas.
 #pragma once
 
 #ifdef __CUDACC__
@@ -14,8 +14,8 @@ ATTENTION_EVERYWHERE constexpr int clamped(int value, int least, int most) {
     return value < least ? least : value > most ? most : value;
 }
 
-// Query `row` sees the keys from row + low to row + high, both included, that there are. A bound that a mask does not have is not
-// looked at. Rows, keys and bounds are below 2^30, so that sums of two fit.
+// Query `row` sees the existing keys from row + low to row + high, inclusive. A bound that the mask does not have is ignored.
+// Rows, keys and bounds are below 2^30, so that sums of two fit.
 template <bool has_low, bool has_high>
 struct Mask {
     int low, high;
@@ -25,13 +25,13 @@ struct Mask {
     ATTENTION_EVERYWHERE constexpr int end_key(int row) const { return has_high ? clamped(row + high + 1, 0, kv_len) : kv_len; }
     ATTENTION_EVERYWHERE constexpr bool sees(int row, int key) const { return key >= first_key(row) && key < end_key(row); }
 
-    // ---- tiles of `block_k` keys for the rows from `first` to `last`, both included ----
+    // ---- tiles of `block_k` keys for the rows from `first` to `last`, inclusive ----
 
-    // No row sees a key of a tile outside [first_tile, end_tile); there are none if end_tile <= first_tile.
+    // The rows see keys only in tiles [first_tile, end_tile); in none if end_tile <= first_tile.
     ATTENTION_EVERYWHERE constexpr int first_tile(int first, int block_k) const { return first_key(first) / block_k; }
     ATTENTION_EVERYWHERE constexpr int end_tile(int last, int block_k) const { return (end_key(last) + block_k - 1) / block_k; }
-    // Every row sees every key of the tiles in [first_full_tile, end_full_tile), which exist to the last key; there are none if
-    // end_full_tile <= first_full_tile.
+    // Every row sees every key of the tiles in [first_full_tile, end_full_tile), which hold no keys beyond the last; there are no
+    // such tiles if end_full_tile <= first_full_tile.
     ATTENTION_EVERYWHERE constexpr int first_full_tile(int last, int block_k) const {
         return (first_key(last) + block_k - 1) / block_k;
     }

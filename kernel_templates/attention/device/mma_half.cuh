@@ -1,5 +1,5 @@
-// attention/mma with operands of 16 bits: mma.sync m16n8k16, rows of 16-byte chunks that cp.async fills and ldmatrix reads.
-// REQUIRES, before the include: the constants of the template.
+// attention/mma with 16-bit operands: mma.sync m16n8k16, rows of 16-byte chunks that cp.async fills and ldmatrix reads. REQUIRES,
+// before the include: the constants of the template.
 #pragma once
 
 #include "attention/device/rows.cuh"
@@ -24,7 +24,7 @@ using QCopier = attention::RowCopier<block_q, d, smem_swizzle && d % 64 == 0, al
 using KCopier = attention::RowCopier<block_k, d, smem_swizzle && d % 64 == 0, align_k, threads>;
 using VCopier = attention::RowCopier<block_k, dv, smem_swizzle && dv % 64 == 0, align_v, threads>;
 
-// What a lane reads of a 16 x 16 part by ldmatrix: for A (rows of q) and B stored by columns (keys).
+// The parts of a 16 x 16 matrix that a lane addresses for ldmatrix: for A (rows of q) and for B stored by columns (keys).
 struct Lane {
     int id, warp;
     int a_row, a_chunk;  // matrices in the order rows, then chunks
@@ -43,7 +43,7 @@ using Fragment = u32[4];
 using Weights = Fragment[bands][steps_k];
 
 struct QueryFragments {
-    Fragment held[q_in_registers ? steps_d : 2][bands];  // all, or those of this step and the next
+    Fragment held[q_in_registers ? steps_d : 2][bands];  // fragments of all steps, or of this step and the next
 
     static __device__ __forceinline__ constexpr int slot(int step) { return q_in_registers ? step : step % 2; }
 };
@@ -107,7 +107,7 @@ __device__ __forceinline__ void multiply_values(f32 (&sums)[bands][tiles_v][4], 
     }
 }
 
-// Copies fill rows to whole steps.
+// Copies fill rows up to whole steps.
 __device__ __forceinline__ void clear_padding(u32, u32) {}
 
 __device__ __forceinline__ void pack_weights(Fragment (&weights)[steps_k], const f32 (&scores)[tiles_k][4]) {
@@ -121,7 +121,7 @@ __device__ __forceinline__ void pack_weights(Fragment (&weights)[steps_k], const
     }
 }
 
-// The rows of a warp, through its part of the memory in which its queries lay.
+// Stores the rows of a warp, staged in the shared memory that held its queries.
 __device__ __forceinline__ void store_rows(const attention::Call<Element>& call, f32 (&sums)[bands][tiles_v][4],
                                            const f32 (&all_sums)[bands][2], Element* o, int first_row, u32 staging,
                                            const Lane& lane) {

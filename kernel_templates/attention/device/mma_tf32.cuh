@@ -1,7 +1,7 @@
-// attention/mma with f32 operands: mma.sync m16n8k8 of tf32, which cuts them off behind 10 bits of mantissa. Which element of a
-// product's sum, and which column of the output, a register stands for is permuted so that a lane reads 16 bytes of a row at a time:
-// of 16 elements of a row of queries or keys lane t of four has 4t to 4t + 3, of 32 columns of values lane g of eight has 4g to 4g + 3.
-// REQUIRES, before the include: the constants of the template.
+// attention/mma with f32 operands: mma.sync m16n8k8 of tf32, which truncates them to 10 bits of mantissa. The elements of a dot
+// product and the columns of the output are assigned to registers in permuted order, so that a lane reads 16 bytes of a row at a
+// time: of 16 elements of a row of queries or keys, lane t of four has 4t to 4t + 3; of 32 columns of values, lane g of eight has
+// 4g to 4g + 3. REQUIRES, before the include: the constants of the template.
 #pragma once
 
 namespace {
@@ -12,8 +12,8 @@ constexpr int tiles_v = 4 * groups_v;
 static_assert(is_same<Element, f32>, "operands are f32");
 static_assert(align_q >= 4 && align_k >= 4 && align_v >= 4, "whole elements");
 
-// `ld` elements from one row to the next. Lanes that read together reach all banks: two rows of 64 bytes, or the first, third, fifth
-// and seventh of eight rows, 32 bytes each.
+// Rows with `ld` elements from one to the next. Lanes that read together access all banks: two rows of 64 bytes, or the first,
+// third, fifth and seventh of eight rows, 32 bytes each.
 template <int ld_>
 struct F32Rows {
     static constexpr int ld = ld_;
@@ -26,7 +26,7 @@ constexpr int q_bytes = block_q * RowsQ::row_bytes;
 constexpr int k_bytes = block_k * RowsK::row_bytes;
 constexpr int v_bytes = block_k * RowsV::row_bytes;
 
-// Copies `rows` rows of `columns` elements; those from `count` on are zeros.
+// Copies `rows` rows of `columns` elements; rows from `count` on become zeros.
 template <int rows, int columns, class Layout, int align>
 struct F32Copier {
     static __device__ __forceinline__ void copy(u32 to, const f32* source, i64 row_elements, int count) {
@@ -44,7 +44,7 @@ using QCopier = F32Copier<block_q, d, RowsQ, align_q>;
 using KCopier = F32Copier<block_k, d, RowsK, align_k>;
 using VCopier = F32Copier<block_k, dv, RowsV, align_v>;
 
-// Elements that complete a row to whole steps are zeros, which no copy touches.
+// Zeroes the elements that pad a row to whole steps; no copy writes them.
 __device__ __forceinline__ void clear_padding(u32 q, u32 k) {
     constexpr int first = d, end = 16 * steps_d;
     if constexpr (first < end) {
@@ -66,7 +66,7 @@ struct Lane {
 
 using Fragment = u32[4];
 using Weights = Fragment[bands][tiles_k];
-// Of a band's rows g and g + 8: four elements each, the operands of two products.
+// Of rows g and g + 8 of a band: four elements each, the operands of two products.
 using QueryFragment = Fragment[2];
 
 struct QueryFragments {
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_keys(f32 (&scores)[bands][tiles_k][4], 
     }
 }
 
-// Accumulators are operands as they lie, with the keys of a product in another order.
+// Accumulators can be used as operands directly, with the keys of a product in another order.
 __device__ __forceinline__ void pack_weights(Fragment (&weights)[tiles_k], const f32 (&scores)[tiles_k][4]) {
 #pragma unroll
     for (int n = 0; n < tiles_k; ++n)
@@ -134,7 +134,7 @@ __device__ __forceinline__ void pack_weights(Fragment (&weights)[tiles_k], const
         for (int i = 0; i < 4; ++i) weights[n][i] = __float_as_uint(scores[n][i % 2 * 2 + i / 2]);
 }
 
-// sums += weights v for one tile of keys: of tile 4 q + i of the sums, register j is column 32 q + 8 t + 4 (j % 2) + i.
+// sums += weights v for one tile of keys. In tile 4 q + i of the sums, register j is column 32 q + 8 t + 4 (j % 2) + i.
 __device__ __forceinline__ void multiply_values(f32 (&sums)[bands][tiles_v][4], const Weights& weights, u32 v, const Lane& lane) {
 #pragma unroll
     for (int keys = 0; keys < tiles_k; ++keys) {

@@ -5,8 +5,8 @@
 
 namespace attention {
 
-// `columns` elements a row, padded with zeros to whole mma steps of 16. Eight rows of one chunk lie in different banks: chunks
-// are permuted by XOR with the row (swizzle; a row must have a multiple of 8 chunks), or rows are one chunk longer.
+// `columns` elements per row, padded with zeros to whole mma steps of 16. The same chunk of eight rows lies in different banks:
+// either chunks are permuted by XOR with the row (swizzle; a row must have a multiple of 8 chunks), or rows are one chunk longer.
 template <int columns, bool swizzle>
 struct Rows {
     static constexpr int chunks = (columns + 15) / 16 * 2;
@@ -19,14 +19,14 @@ struct Rows {
     }
 };
 
-// One chunk from memory that is aligned to `align` bytes. What is not there arrives as zeros.
+// Copies one chunk from memory that is aligned to `align` bytes. Bytes that do not exist become zeros.
 template <int align>
 __device__ __forceinline__ void copy_chunk(u32 to, const void* from, bool is_there) {
     if constexpr (align >= 4) {
 #pragma unroll
         for (int at = 0; at < 16; at += align)
             ptx::cp_async<align>(to + at, static_cast<const char*>(from) + at, is_there ? align : 0);
-    } else {  // cp.async copies no 2 bytes
+    } else {  // cp.async cannot copy 2 bytes
         Pack<u16, 8> chunk;
 #pragma unroll
         for (int i = 0; i < 8; ++i) chunk.at[i] = is_there ? static_cast<const u16*>(from)[i] : u16{0};
@@ -34,7 +34,7 @@ __device__ __forceinline__ void copy_chunk(u32 to, const void* from, bool is_the
     }
 }
 
-// Copies `rows` rows, `threads` threads together.
+// Copies `rows` rows with `threads` threads.
 template <int rows, int columns, bool swizzle, int align, int threads>
 struct RowCopier {
     using Layout = Rows<columns, swizzle>;
@@ -49,7 +49,7 @@ struct RowCopier {
     static constexpr int rows_a_pass = threads / lanes;
     static constexpr int passes = (rows + rows_a_pass - 1) / rows_a_pass;
 
-    // `source`: the first row; the rows from `count` on are zeros. `row_elements`: from one row to the next.
+    // `source`: the first row; rows from `count` on become zeros. `row_elements`: elements from one row to the next.
     template <class Element>
     static __device__ __forceinline__ void copy(u32 to, const Element* source, i64 row_elements, int count) {
         const int row = threadIdx.x / lanes;

@@ -1,5 +1,5 @@
-// Tiles of rows in shared memory as f32, and the products that threads_x threads of a row make of them on the ordinary cores: what
-// attention/simt and attention_bwd/simt share. REQUIRES common/ptx.cuh and, before the include: Element, threads, threads_x (threads that
+// Shared by attention/simt and attention_bwd/simt: tiles of rows in shared memory as f32, and their products on the CUDA cores,
+// with threads_x threads per row. REQUIRES common/ptx.cuh and, before the include: Element, threads, threads_x (threads that
 // share a row), unroll (of steps of four elements).
 #pragma once
 
@@ -10,13 +10,14 @@ constexpr int vec = 4;
 constexpr int rows_of_warp = 32 / threads_x;
 static_assert(threads % 32 == 0 && 32 % threads_x == 0, "the threads of a row are of one warp");
 
-// What the columns of a row are XORed with, where rows are not padded: those that a warp reads at once are then in other banks.
-// REQUIRES: rows of a multiple of 32 elements.
+// The XOR mask for the columns of a row, if rows are not padded: it puts the elements that a warp reads at once into different
+// banks. REQUIRES: the row length is a multiple of 32 elements.
 __device__ __forceinline__ int turn_of_row(int row) {
     return row % rows_of_warp * threads_x;
 }
 
-// Four elements to shared memory as f32, or zeros: f32 is copied asynchronously, other types are turned into it on the way.
+// Copies four elements to shared memory as f32, or writes zeros: f32 is copied asynchronously, other types are converted on the
+// way.
 template <int align>
 __device__ __forceinline__ void copy_four(f32* target, const Element* source, bool exists) {
     if constexpr (is_same<Element, f32>) {
@@ -41,12 +42,12 @@ __device__ __forceinline__ void copy_four(f32* target, const Element* source, bo
     }
 }
 
-// Rows to shared memory, their columns turned if asked for; those from `count` on are zeros.
+// Copies rows to shared memory, with XORed columns if `turned`; rows from `count` on become zeros.
 template <int rows, int columns, int ld, int align, bool turned = false>
 __device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
     constexpr int chunks = columns / vec, rows_at_once = threads / chunks;
-    constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // all rows of a thread turn alike
-    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {  // a thread keeps its columns: no divisions
+    constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // all rows of a thread have one XOR mask
+    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {  // fixed columns per thread: no divisions
         const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * vec;
         const Element* source = from + first * row_elements + column;
         f32* const target = to + first * ld + (turned ? column ^ turn_of_row(first) : column);
@@ -80,8 +81,8 @@ __device__ __forceinline__ void add_scaled(f32 (&sums)[vec], f32 weight, float4 
     sums[3] = __fmaf_rn(weight, values.w, sums[3]);
 }
 
-// Lanes of a row are two apart where a warp has several rows. A load of 16 bytes is answered for half a warp at a time: in one turn where
-// each lane reads what its neighbour or its next but one reads, in two elsewhere.
+// The lanes of a row are two apart if a warp has several rows. The hardware serves a 16-byte load for half a warp at a time: in
+// one pass if each lane reads the address of its neighbour or its next but one, otherwise in two.
 constexpr int lane_step = threads_x < 32 ? 2 : 1;
 
 struct Place {
@@ -89,13 +90,13 @@ struct Place {
     __device__ __forceinline__ Place()
         : x(threadIdx.x / lane_step % threads_x),
           y(threadIdx.x / (threads_x * lane_step) * lane_step + threadIdx.x % lane_step) {}
-    // Threads beside each other in a row or a column have neighbouring rows: of a tile, and of the block's own.
+    // Neighbouring threads have neighbouring rows, both of the block's own and of a tile.
     __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
     __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
-    __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // turn of all its own rows
+    __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // XOR mask of all its own rows
 };
 
-// Products of own rows and a tile's, `columns` elements long. Columns of own rows are turned by `turn`.
+// Products of own rows and a tile's rows, `columns` elements long. Columns of own rows are XORed with `turn`.
 template <int columns, int ld_own, int ld, int thread_own, int thread_other>
 __device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_other], const f32* own, const f32* other, const Place& place,
                                               int turn = 0) {
@@ -117,7 +118,7 @@ __device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_o
     }
 }
 
-// Adds the products of weights, rows of ld_w elements of which columns are turned by `turn`, and the rows of a tile.
+// Adds the products of weights (rows of ld_w elements, columns XORed with `turn`) and the rows of a tile.
 template <int tile_rows, int ld_w, int ld, int thread_own, int runs>
 __device__ __forceinline__ void add_product(f32 (&sums)[thread_own][runs][vec], const f32* weights, const f32* other,
                                             const Place& place, int turn = 0) {

@@ -11,8 +11,8 @@ constexpr double kMmaShareOfHopper = 0.62;  // share of the tensor cores' rate t
 constexpr double kSmemBytesPerClock = 128;
 constexpr double kExpPerClock = 16;
 constexpr double kIssuePerClock = 128;    // lanes of an SM
-constexpr double kBarrierClocks = 140;    // what a block waits at a barrier
-constexpr double kTurnClocks = 1250;      // least time of one tile of keys from its loads to its sums, with one stage
+constexpr double kBarrierClocks = 140;    // clocks that a block waits at a barrier
+constexpr double kTurnClocks = 1250;      // least clocks for one tile of keys from its loads to its sums, with one stage
 constexpr double kSustainedClock = 0.88;  // share of the highest clock
 
 // Clocks of an SM for one tile of scores of one block, by resource.
@@ -38,7 +38,7 @@ TileClocks clocks_of(const Geometry& g, const attention::View& view, const Devic
     clocks.smem = (keys_read + queries_read + filled) / kSmemBytesPerClock;
     clocks.exp = scores / kExpPerClock;
     const double rescale = static_cast<double>(g.block_q) * dv;
-    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;  // with the ldmatrix that they need
+    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;  // including the ldmatrix that they need
     clocks.issue = (scores * (4.5 + 2.5 * masked_share) + rescale + mma_issues) / kIssuePerClock;
     (void)view;
     return clocks;
@@ -61,7 +61,7 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double blocks = tiles_q * heads;
     const double resident =
         std::min(static_cast<double>(g.blocks_per_sm(device)), std::max(1.0, std::floor(blocks / sms + 0.999)));
-    // Warps of other blocks, and of this one, fill what one leaves of each unit. A third block an SM took no less time than two.
+    // Warps of this and of other blocks use the idle time of each unit. A third block per SM was no faster than two.
     const double busy = resident * static_cast<double>(g.warps);
     const double overlap = std::min(0.57, busy / 14);
     const double overhead = kBarrierClocks * (g.stages == 1 ? 2.6 : 1.0) / resident;
@@ -76,7 +76,8 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double slots = sms * resident;
     const double waves = blocks / slots;
     const bool in_order = config["order"] >= 2 || !view.is_masked();
-    // The last blocks run with less company: half a block's time on average, the whole where long ones come last.
+    // The last blocks share the SM with fewer others: this costs half a block's time on average, all of it if long blocks come
+    // last.
     const double tail = (waves <= 1 ? std::max(0.0, longest * resident - per_sm) : longest * (in_order ? 0.3 : 0.8));
     const double us_per_clock = 1 / (device.clock_mhz * kSustainedClock);
     const double start = 1500 * std::ceil(waves) / std::max(1.0, resident);

@@ -66,7 +66,7 @@ Config config_of(std::initializer_list<std::int64_t> values) {
     return config_with<ResolvedConfig>(values);
 }
 
-// FlashAttention-2's tiles, narrower where there are fewer queries.
+// FlashAttention-2's tiles, narrower if there are fewer queries.
 Config usual_config(const View& view, const SearchSpace& rules) {
     const std::int64_t widest = std::max(view.d, view.dv);
     const std::int64_t swizzle = !view.is_tf32 && (view.d % 64 == 0 || view.dv % 64 == 0);
@@ -85,7 +85,7 @@ Config usual_config(const View& view, const SearchSpace& rules) {
     return config_of({16, 16, 1, 1, 0, 0, 2, 0, 1, 0});
 }
 
-// The ladder: each step changes one thing.
+// A series of configs in which each step changes one thing.
 std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
     const std::int64_t order = view.is_masked() ? 2 : 0;
     const std::int64_t wide = std::max(view.d, view.dv) <= 64 ? 1 : 0;

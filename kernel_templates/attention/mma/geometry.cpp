@@ -33,7 +33,7 @@ std::int64_t Geometry::registers() const {
 }
 
 std::int64_t Geometry::blocks_per_sm(const Device& device) const {
-    constexpr std::int64_t kReservedBytes = 1024;  // the driver's share of each block's shared memory
+    constexpr std::int64_t kReservedBytes = 1024;  // shared memory per block that the driver reserves
     const std::int64_t by_smem = device.limits.smem_per_sm_bytes / (smem_bytes() + kReservedBytes);
     const std::int64_t by_registers = std::max(
         device.limits.registers_per_sm / (threads() * round_up(std::min<std::int64_t>(registers(), 255), 8)), resident_blocks);

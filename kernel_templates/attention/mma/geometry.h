@@ -7,8 +7,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What attention/mma's rules, cost model and launch plan share: the sizes that follow from a problem and a config. The same
-// formulas stand in kernel.cuh.
+// Sizes derived from a problem and a config, shared by attention/mma's rules, cost model and launch plan. kernel.cuh has the same
+// formulas.
 namespace autotune::attention_mma {
 
 // clang-format off
@@ -31,7 +31,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_MMA_PARAMETERS)
 };
 
-// The config, and what the problem adds to it.
+// The config with the values that the problem adds.
 struct Geometry : ResolvedConfig {
     Geometry(const Config& config, const attention::View& view);
 
@@ -43,9 +43,9 @@ struct Geometry : ResolvedConfig {
     // Of a row of d or dv elements in shared memory.
     std::int64_t row_bytes(std::int64_t columns) const;
     std::int64_t smem_bytes() const;
-    // Registers of a thread, about: sums, scores, queries, and what else there is.
+    // Approximate registers per thread: sums, scores, queries, and the rest.
     std::int64_t registers() const;
-    // Blocks that an SM has room for.
+    // Blocks that fit on an SM.
     std::int64_t blocks_per_sm(const Device& device) const;
 };
 

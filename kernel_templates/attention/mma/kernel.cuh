@@ -1,6 +1,6 @@
-// Attention on mma.sync, m16n8k16 or for tf32 m16n8k8, for sm_80 and later (FlashAttention-2, Dao 2023): a block keeps block_q queries and goes
-// through the keys in tiles of block_k; a warp has whole rows, so that softmax needs no memory; weights go from the accumulators
-// of the first product into the second as they lie.
+// Attention on mma.sync, m16n8k16 or for tf32 m16n8k8, for sm_80 and later (FlashAttention-2, Dao 2023). A block keeps block_q
+// queries and goes through the keys in tiles of block_k. A warp has whole rows, so that the softmax needs no shared memory. The
+// accumulators of the first product, turned into weights, are the operands of the second.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -22,8 +22,9 @@ constexpr int warps = ${warps};
 constexpr int stages = ${stages};
 constexpr bool q_in_registers = ${q_in_registers};
 constexpr bool smem_swizzle = ${smem_swizzle};  // XOR of 16-byte chunks; otherwise rows are padded by one chunk
-constexpr int masking = ${masking};             // 0: every tile is visited; 1: tiles that nobody sees are skipped; 2: and only partial ones masked
-constexpr bool lazy_rescale = ${lazy_rescale};  // sums keep an old peak until it is 2^8 too small
+constexpr int masking = ${masking};             // 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only
+                                                // partial ones are masked
+constexpr bool lazy_rescale = ${lazy_rescale};  // rescales only when the old peak is too small by 2^8
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
@@ -47,7 +48,7 @@ static_assert(block_q % (16 * warps) == 0 && block_k % 16 == 0, "whole mma tiles
 
 namespace {
 
-// What a thread knows of its rows: two of each band, 8 apart, each shared by four neighbouring lanes.
+// A thread's state of its rows: two of each band, 8 apart, each shared by four neighbouring lanes.
 struct RowState {
     f32 peak[bands][2];  // largest score times slope
     f32 sum[bands][2];   // sum over this thread's columns
@@ -85,7 +86,7 @@ __device__ __forceinline__ f32 sum_of_row(f32 mine) {
     return mine + __shfl_xor_sync(0xffffffffU, mine, 2);
 }
 
-// Scores become weights, sums of earlier tiles are brought to the new peaks.
+// Turns scores into weights, and rescales the sums of earlier tiles to the new peaks.
 __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&sums)[bands][tiles_v][4], RowState& state,
                                       Weights& weights, f32 slope) {
 #pragma unroll
@@ -99,7 +100,8 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&su
 #pragma unroll
             for (int n = 0; n < tiles_k; ++n)
                 here = fmaxf(here, fmaxf(scores[band][n][2 * half], scores[band][n][2 * half + 1]));
-            here = __fmul_rn(largest_of_row(here), slope);  // not fused with a subtraction: an unchanged peak gives a factor of 1
+            here = __fmul_rn(largest_of_row(here), slope);  // must not be fused with a subtraction: an unchanged peak must give a
+                                                            // factor of 1
             if constexpr (lazy_rescale) {
                 if (here > before + lazy_log2 || before == attention::minus_infinity()) peak = fmaxf(before, here);
             } else {
@@ -109,8 +111,8 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&su
             origin[half] = peak == attention::minus_infinity() ? 0.0F : peak;
             factor[half] = attention::exp2_approx(before - origin[half]);
         }
-        // The branch costs less than the products, and keeps ptxas from mixing them with the exponentials, for which it has no
-        // registers.
+        // The branch costs less than the products. It also keeps ptxas from mixing them with the exponentials, for which there
+        // are not enough registers.
         if (__any_sync(0xffffffffU, factor[0] != 1.0F || factor[1] != 1.0F) != 0) {
 #pragma unroll
             for (int n = 0; n < tiles_v; ++n) {
@@ -136,7 +138,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&su
     }
 }
 
-// `lse`: of the head's first row.
+// `lse`: points to the head's first row.
 __device__ __forceinline__ void store_lse(f32* lse, const RowState& state, const f32 (&all_sums)[bands][2], int first_row, int q_len,
                                           const Lane& lane) {
 #pragma unroll
@@ -150,7 +152,7 @@ __device__ __forceinline__ void store_lse(f32* lse, const RowState& state, const
 }
 
 // The ring of tiles of keys and values. With one stage, values are fetched while scores are computed, and the next keys while
-// values are weighed; with more, whole tiles ahead, and the block meets once a tile.
+// weights are multiplied with values. With more, whole tiles are fetched ahead, with one block barrier per tile.
 struct Ring {
     u32 k, v;  // shared memory
     const Element *keys, *values;
@@ -193,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                        v_row,
                        call.kv_len};
 
-    // Tiles are visited from the last one down: number `turn` is tile end - 1 - turn.
+    // Tiles are visited from the last one down: step `turn` takes tile end - 1 - turn.
     const int turns = max(end - begin, 0);
     const auto fetch_tile = [&](int turn) {
         if (turn < turns) ring.fetch_keys(end - 1 - turn, turn % stages);
@@ -257,7 +259,8 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         multiply_values(sums, weights, ring.v + slot * v_bytes, lane);
     }
     ptx::cp_async_wait<0>();
-    // o may be staged where the warp's own queries lay, unless its rows are longer or shorter.
+    // o is staged in the memory of the warp's own queries; a barrier is needed only if its rows have another length, or no tile
+    // was visited.
     if (turns == 0 || RowsQ::row_bytes != RowsV::row_bytes) __syncthreads();
     f32 all_sums[bands][2];
 #pragma unroll

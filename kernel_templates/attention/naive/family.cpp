@@ -13,7 +13,7 @@ using attention::ceil_div;
 using attention::View;
 
 constexpr std::int64_t kMostScoreBytes = std::int64_t{8} << 30;
-constexpr std::int64_t kMostRowBlocks = 1 << 20;  // the softmax loops over the rest
+constexpr std::int64_t kMostRowBlocks = 1 << 20;  // the softmax loops over the remaining rows
 
 // clang-format off
 #define ATTENTION_NAIVE_PARAMETERS(ROW) \
@@ -27,7 +27,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_NAIVE_PARAMETERS)
 };
 
-// Each sequence takes the rows of the longest.
+// Each sequence gets the rows of the longest.
 std::int64_t padded_rows(const View& view) {
     return view.b * view.q_heads * view.q_len;
 }
@@ -111,8 +111,8 @@ LaunchPlan AttentionNaive::plan(const Problem& problem, const Config& config, co
     return plan;
 }
 
-// Loads from L1 and L2 bind both products: one each operand and multiplication. Narrow blocks read an operand more often. On an
-// H200 4x16x4096x128 causal takes 332 ms, 1x8x8192x128 in f32 336 ms: lines come from L2 again and again.
+// Loads from L1 and L2 limit both products: one load per operand and multiplication. Narrow blocks read an operand more often. On
+// an H200 4x16x4096x128 causal takes 332 ms, 1x8x8192x128 in f32 336 ms: lines are fetched from L2 again and again.
 Predictor AttentionNaive::predictor(const Problem& problem, const Device& device) const {
     return [view = View(problem), device](const Config& c) -> std::optional<double> {
         const double pairs = static_cast<double>(padded_rows(view)) * static_cast<double>(view.kv_len);

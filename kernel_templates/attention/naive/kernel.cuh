@@ -1,4 +1,4 @@
-// The plainest attention, in three kernels: all scores to memory, a softmax of each row in place, and the product with the
+// The simplest attention, in three kernels: all scores to memory, a softmax of each row in place, and the product with the
 // values. A thread computes one score, and one element of the output.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int out_columns = (dv + 31) / 32 * 32;  // threads of an output row
 
-// Where a head stands among all heads of all batches.
+// The position of a head among all heads of all batches.
 struct Head {
     int b, head;
 };
@@ -40,7 +40,7 @@ struct Sum {
     __device__ f32 operator()(f32 left, f32 right) const { return left + right; }
 };
 
-// The same for every thread of the block.
+// A reduction whose result all threads of the block get.
 template <class Join>
 __device__ f32 joined(f32 mine, const Join& join) {
     __shared__ f32 shared[row_threads];

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMostBlocks = 2147483647;
 
-// Attributes that a subproblem has in place of its mask's words: which keys its first row sees depends on where it begins.
+// Attributes that replace a subproblem's mask: the keys that its first row sees depend on where the subproblem begins.
 constexpr const char* kLow = "excerpt_low";
 constexpr const char* kHigh = "excerpt_high";
 
@@ -22,7 +22,7 @@ bool is_bottom_right(const Problem& problem) {
     return problem.word("mask").ends_with("bottom_right");
 }
 
-// Of a mask whose diagonal begins at key `diagonal`.
+// The band of a mask whose diagonal begins at key `diagonal`.
 Band band_at(const Problem& problem, std::int64_t diagonal) {
     const std::string& word = problem.word("mask");
     Band band;
@@ -39,7 +39,7 @@ Band band_at(const Problem& problem, std::int64_t diagonal) {
 Band band_of(const Problem& problem, std::int64_t q_len, std::int64_t kv_len) {
     Band band = band_at(problem, is_bottom_right(problem) ? kv_len - q_len : 0);
     if (!band.has_high) return band;
-    // Farther bounds mean the same, and nearer ones keep sums small.
+    // Bounds further away mean the same; near ones keep sums small.
     band.high = std::min(band.high, kv_len);
     band.low = band.has_low ? std::max(band.low, -q_len) : 0;
     return band;
@@ -90,7 +90,7 @@ std::int64_t offset_at(const View& view, int tensor, std::int64_t b) {
     return static_cast<std::int64_t>(fill_value(offsets_fill(view, tensor), DType::i32, place));
 }
 
-// With the lengths of tests and timing.
+// For the sequence lengths of tests and timing.
 double packed_pairs(const View& view) {
     double pairs = 0;
     for (std::int64_t b = 0; b < view.b; ++b) {
@@ -193,7 +193,7 @@ std::vector<Problem> edge_case_problems(const Problem& problem) {
     };
     const std::int64_t keys = std::min(view.kv_len, kMostKeys);
     if (view.is_packed) add(1, 1, false);            // some sequences have no rows
-    if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows take no more
+    if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows refuse more
         for (const std::int64_t kv_len : {std::int64_t{1}, std::int64_t{63}, std::int64_t{257}, keys + 1}) {
             add(view.q_len, kv_len, false);
         }

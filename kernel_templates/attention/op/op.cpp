@@ -62,7 +62,7 @@ using attention::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
 constexpr std::int64_t kReferenceRows = 8;        // rows for each block
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the rest
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining rows
 
 class AttentionOp final : public Op {
   public:
@@ -154,7 +154,8 @@ std::optional<std::vector<EmptySum>> AttentionOp::empty_sums(const Problem& prob
     return sums;
 }
 
-// Two products of every visible pair. Peers count a causal mask as half of all pairs, which differs by a share of 1 / queries.
+// Two products of every visible pair. Other libraries count a causal mask as half of all pairs, which differs by a share of 1 /
+// queries.
 double AttentionOp::flops(const Problem& problem) const {
     const View view(problem);
     return 2 * view.visible_pairs() * static_cast<double>(view.d + view.dv);
@@ -168,7 +169,7 @@ double AttentionOp::bytes(const Problem& problem) const {
 }
 
 // All tests of 1x16x16384x128 took 7.4 s on an H200, of 4x16x4096x64 1.0 s, of 1x8x8192x64 in f32 0.5 s: 0.29 TFLOP/s
-// (2026-11-23), where gemm's naive kernel is counted with 8.4.
+// (2026-11-23). For gemm's naive kernel the rate is 8.4.
 double AttentionOp::reference_flops(const Problem& problem) const {
     return 29 * flops(problem);
 }

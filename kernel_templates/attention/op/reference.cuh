@@ -1,5 +1,5 @@
-// The judge of every attention family, independent of them: a block takes eight queries of a head and goes twice over the keys
-// that they see, in f64: for the peak of the scores, then for the weights and what they weigh.
+// The reference of every attention family, independent of them. A block takes eight queries of a head and goes twice over the
+// keys that they see, in f64: first for the peak of the scores, then for the weights and weighted values.
 #define ATTENTION_PACKED ${packed}
 #include "attention/device/call.cuh"
 // clang-format off
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int rows = 8;               // rows for each block
-constexpr int groups = threads / dv;  // groups of threads that share the keys while values are weighted
+constexpr int groups = threads / dv;  // groups of threads that share the keys in the weighted sums
 
 struct Bounds {
     f64 weight, per_product, per_exponent, least_weight, output, least, lse;
@@ -33,7 +33,7 @@ __device__ bool is_finite(f64 x) {
     return fabs(x) < infinity();
 }
 
-// The largest of all threads' numbers, the same for every thread.
+// The largest number of all threads, returned to each of them.
 __device__ f64 largest_of(f64 mine, f64* shared) {
     __syncthreads();
     shared[threadIdx.x] = mine;
@@ -141,7 +141,7 @@ __device__ void judge(Shared& shared, const Tile& tile, const Bounds& bounds, co
 #pragma unroll
             for (int r = 0; r < rows; ++r) {
                 const f64 weight = shared.weights[r][i];
-                if (weight == -1.0) continue;  // not seen: whatever the value is
+                if (weight == -1.0) continue;  // not seen, so its value does not matter
                 value_sum[r] += weight * value;
                 magnitude[r] += (weight * (bounds.weight + of_scores[r]) + bounds.least_weight) * fabs(value);
             }

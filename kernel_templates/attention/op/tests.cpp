@@ -1,4 +1,4 @@
-// What attention must answer, and how far it may be from it.
+// The test inputs of attention, and the largest errors allowed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,8 +23,8 @@ OpTest test_of(const Problem& problem, std::string name, Fill q, Fill k, Fill v)
     return test;
 }
 
-// A power of two whose square times the scale is from 128 to 512: even 2^30 keys that do not match a query weigh less together
-// than the least number of any type.
+// A power of two whose square times the scale is from 128 to 512: then even 2^30 keys that do not match a query together weigh
+// less than the least number of any type.
 double needle(double scale) {
     return std::exp2(std::ceil(std::log2(128 / scale) / 2));
 }
@@ -34,8 +34,8 @@ bool is_exact(const OpTest& test) {
     return test.name == "uniform" || test.name == "needle";
 }
 
-// Relative error of a sum of `count` terms in f32: tensor cores truncate, so errors of their steps of 16 may all have one sign;
-// those of a strict sum have any.
+// Relative error of a sum of `count` terms in f32. Tensor cores truncate, so the errors of their steps of 16 may all have one
+// sign; the errors of a strict sum have random signs.
 double sum_error(const View& view) {
     const auto count = static_cast<double>(view.kv_len);
     const bool is_strict = view.type == DType::f32 && !view.is_tf32;
@@ -43,18 +43,19 @@ double sum_error(const View& view) {
     return kUnit * (is_strict ? random : std::max(random, count / 8));
 }
 
-// What rounding an input of the multiplier loses, relative: nothing where it takes the tensors' own type.
+// Relative error of rounding an operand to the type of the multiplication: 0 if that is the tensors' own type.
 double input_error(const View& view) {
     return view.is_tf32 ? std::ldexp(1.0, -10) : 0;
 }
 
-// Weights are rounded to the multiplier's type before they meet the values.
+// Weights are rounded to the type of the multiplication before they meet the values.
 double weight_error(const View& view) {
     if (view.is_tf32) return input_error(view);
     return view.type == DType::f32 ? 8 * kUnit : unit_roundoff(view.type);
 }
 
-// Of a whole answer, whose errors have random signs: their root mean square is some 0.57 of the weights' and the output's units.
+// Error of a whole output in its norm. The errors have random signs: their root mean square is some 0.57 of the unit roundoff of
+// weights and output.
 double norm_ratio(const View& view) {
     if (view.is_tf32) return 4 * input_error(view);
     return 1.2 * unit_roundoff(view.type) + 32 * kUnit + sum_error(view) / 4;
@@ -67,7 +68,7 @@ std::vector<OpTest> tests(const Problem& problem) {
     const double hot = needle(problem.scalars[kScale].number());
     const Fill normal = Fill::normal();
     std::vector<OpTest> all = {
-        // The mean of the values that a row sees, and the logarithm of their number: masks, tails and heads.
+        // The mean of the values that a row sees, and the logarithm of their number: tests masks, tails and heads.
         test_of(problem, "uniform", Fill::constant(0), normal, Fill::integers()),
         test_of(problem, "masked", Fill::constant(1), Fill::one_hot(-kInfinity, 1), normal),
         test_of(problem, "not_a_number", Fill::constant(1), Fill::one_hot(std::numeric_limits<float>::quiet_NaN(), 1), normal),
@@ -81,7 +82,7 @@ std::vector<OpTest> tests(const Problem& problem) {
         const Fill code = Fill::one_hot(static_cast<float>(hot));
         all.insert(all.begin() + 1, test_of(problem, "needle", code, code, Fill::integers()));
     }
-    constexpr double kEnough = 256;  // elements; of fewer, one that is near zero fails a right kernel
+    constexpr double kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
     if (static_cast<double>(view.rows() * view.dv) >= kEnough) all.back().outputs.front().max_norm_ratio = norm_ratio(view);
     return all;
 }

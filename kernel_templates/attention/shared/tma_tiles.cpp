@@ -9,7 +9,7 @@ using std::int64_t;
 TensorMapArg map_of(const Problem& problem, int index, int64_t rows) {
     const Tensor& tensor = problem.tensors[static_cast<std::size_t>(index)];
     const auto extent = [&](int dim) { return static_cast<std::uint64_t>(tensor.dims[static_cast<std::size_t>(dim)].extent); };
-    // A dimension of one has any stride; TMA wants one that is a multiple of 16 bytes.
+    // A dimension of size one may have any stride, but TMA requires a multiple of 16 bytes.
     const auto stride = [&](int dim) {
         const Dim& of = tensor.dims[static_cast<std::size_t>(dim)];
         return static_cast<std::uint64_t>((of.extent == 1 ? padded(tensor.dims[kColumn].extent) : of.stride) * 2);

@@ -36,7 +36,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_SIMT_PARAMETERS)
 };
 
-// Where the parameters of one config lead; the same formulas stand in kernel.cuh.
+// Sizes derived from the parameters of a config; kernel.cuh has the same formulas.
 struct Geometry : ResolvedConfig {
     Geometry(const Config& c, const View& view)
         : ResolvedConfig(resolve<ResolvedConfig>(c)),
@@ -51,9 +51,9 @@ struct Geometry : ResolvedConfig {
           part_k(std::min(block_k, part)) {}
 
     std::int64_t block_q, block_k;
-    std::int64_t columns;  // columns of the output that a thread holds
+    std::int64_t columns;  // columns of the output that a thread has
     std::int64_t d;
-    std::int64_t part_d, part_k;  // columns of keys and rows of values that arrive together
+    std::int64_t part_d, part_k;  // columns of keys and rows of values that are loaded together
 
     std::int64_t smem_bytes() const {
         const std::int64_t slot = std::max(part_d * (block_k + 8), part_k * columns * threads_x);
@@ -166,8 +166,8 @@ LaunchPlan AttentionSimt::plan(const Problem& problem, const Config& config, con
     return {.steps = {step}};
 }
 
-// Instructions of a warp in a tile, as counted in compiled kernels of 20 shapes for sm_90a: a multiplication takes 1.2 clocks,
-// for the registers that it reads. Shared memory answers one row of banks a clock.
+// Instructions of a warp per tile, counted in compiled kernels of 20 shapes for sm_90a. A multiplication takes 1.2 clocks because
+// of its register reads. Shared memory serves one row of banks per clock.
 double predicted_us(const View& view, const Config& c, const Device& device) {
     constexpr double kLaunch_us = 2.5, kSustainedClock = 0.95, kPerLoop = 9, kPerScore = 7, kPerRow = 22, kPerTile = 30,
                      kPerPart = 10, kPerCopy = 7;
@@ -191,9 +191,9 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     const double turns = std::max(1.0, real(g.threads_x) / 8);
     const double smem = real(view.d) * (of_rows + of_keys * turns) + real(g.block_k) * (of_rows + of_columns * turns);
     const double resident = attention::resident_blocks(c, g.resources(), device.limits), warps = real(g.threads) / 32;
-    // Measured on an H200: fewer warps than two a scheduler wait for each other's barriers.
+    // Measured on an H200: with fewer than two warps per scheduler, warps wait at each other's barriers.
     const double few_warps = resident * warps < 8 ? 1.25 : 1;
-    // A bound on registers that binds nothing makes the same kernel again: it comes later.
+    // A register limit that has no effect gives the same kernel again, so it is ranked later.
     const double again = real(c["resident_blocks"]) == resident ? 1 : 1.002;
     const double a_tile = std::max(issue * warps / 4, smem * warps) * few_warps * again;
     const double sms = device.identity.sm_count, blocks = tiles_q * heads;

@@ -1,8 +1,8 @@
-// Attention in f32 on the ordinary cores: strict products and sums. A block keeps block_q queries in shared memory and goes
-// through the keys in tiles; threads_x threads share a row. Keys arrive in parts of a few columns, values in parts of a few rows,
-// one after the other through the same slots. Both products add outer products of a column and a row, so that a load brings four
-// rows or four columns of one step: queries, keys and weights lie transposed in shared memory. Weights pass through it from the
-// threads that have their keys to those that have the columns of the output.
+// Attention in f32 on the CUDA cores: strict products and sums. A block keeps block_q queries in shared memory and goes through
+// the keys in tiles; threads_x threads share a row. Keys are loaded in parts of a few columns, values in parts of a few rows, one
+// after the other into the same slots. Both products add outer products of a column and a row, so that one load yields four rows
+// or four columns of a step: queries, keys and weights lie transposed in shared memory. Weights go through shared memory from the
+// threads that computed them to those that have the columns of the output.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -22,9 +22,10 @@ constexpr int threads = ${threads};
 constexpr int threads_x = ${threads_x};
 constexpr int thread_q = ${thread_q};    // queries of a thread
 constexpr int thread_k = ${thread_k};    // keys of a thread in a tile
-constexpr int masking = ${masking};      // 0: every tile is visited; 1: tiles that nobody sees are skipped; 2: and only partial ones masked
+constexpr int masking = ${masking};      // 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only partial
+                                         // ones are masked
 constexpr int unroll = ${unroll};        // steps of a part
-constexpr int part = ${part};            // columns of keys, and rows of values, that arrive together, at most
+constexpr int part = ${part};            // columns of keys, and rows of values, that are loaded together, at most
 constexpr int stages = ${stages};        // slots of parts
 constexpr bool rows_inside = ${rows_inside};  // the inner loop of an outer product goes over rows
 constexpr int resident_blocks = ${resident_blocks};
@@ -39,15 +40,15 @@ constexpr int block_q = threads_y * thread_q;
 constexpr int block_k = threads_x * thread_k;
 constexpr int runs = (dv + threads_x * vec - 1) / (threads_x * vec);  // runs of four columns that a thread holds
 constexpr int columns = runs * vec;
-constexpr int group_q = thread_q < vec ? thread_q : vec;  // rows of a thread that lie beside each other
-constexpr int group_k = thread_k < vec ? thread_k : vec;  // the same for keys
+constexpr int group_q = thread_q < vec ? thread_q : vec;  // adjacent rows of a thread
+constexpr int group_k = thread_k < vec ? thread_k : vec;  // adjacent keys of a thread
 
 constexpr int part_d = d % part == 0 ? part : d % 32 == 0 ? 32 : d % 16 == 0 ? 16 : 8;
 constexpr int part_k = block_k < part ? block_k : part;
 constexpr int parts_d = d / part_d, parts_k = block_k / part_k;
 static_assert(d % part_d == 0 && block_k % part_k == 0 && part_k % vec == 0, "parts are whole steps of four");
 
-// Columns of queries and keys are eight elements longer than they need be: 4 columns of 8 rows are then in 32 banks.
+// Columns of queries and keys have eight unused elements, which put 4 columns of 8 rows into 32 different banks.
 constexpr int ld_q = block_q + 8;
 constexpr int ld_k = block_k + 8;
 constexpr int ld_v = columns * threads_x;
@@ -60,7 +61,7 @@ struct Shared {
     __device__ __forceinline__ explicit Shared(f32* memory) : q(memory), p(q + d * ld_q), slots(p + block_k * ld_p) {}
 };
 
-// Rows and keys of a thread, in groups that lie beside each other.
+// Rows and keys of a thread, in groups of adjacent ones.
 __device__ __forceinline__ int own_row(const Place& place, int i) {
     return (i / group_q * threads_y + place.y) * group_q + i % group_q;
 }
@@ -68,7 +69,8 @@ __device__ __forceinline__ int own_key(const Place& place, int j) {
     return (j / group_k * threads_x + place.x) * group_k + j % group_k;
 }
 
-// Rows to columns of shared memory; those from `count` on are zeros. A warp takes eight rows of four elements at a time.
+// Copies rows to columns of shared memory; those from `count` on become zeros. A warp takes eight rows of four elements at a
+// time.
 template <int rows, int row_columns, int ld>
 __device__ __forceinline__ void copy_transposed(f32* to, const Element* from, i64 row_elements, int count) {
     constexpr int warps = threads / 32, tiles_y = (rows + 7) / 8, tiles_x = row_columns / 4;
@@ -110,7 +112,7 @@ struct RowState {
     f32 sum[thread_q];   // sum over this thread's keys
 };
 
-// Scores become weights, in shared memory; sums of earlier tiles are brought to the new peaks.
+// Turns scores into weights in shared memory, and rescales the sums of earlier tiles to the new peaks.
 __device__ __forceinline__ void weigh(f32 (&scores)[thread_q][thread_k], f32 (&sums)[thread_q][columns], RowState& state,
                                       const Shared& shared, const Place& place, f32 slope) {
 #pragma unroll
@@ -145,8 +147,8 @@ __device__ __forceinline__ void weigh(f32 (&scores)[thread_q][thread_k], f32 (&s
         }
 }
 
-// One more product for each of a thread's sums. Back and forth: an operand is that of the multiplication before, and the register
-// file gives two operands a clock (docs/results/attention.md).
+// Adds one product to each of a thread's sums, in serpentine order: each multiplication shares an operand with the one before,
+// because the register file delivers two operands per clock (docs/results/attention.md).
 template <int width>
 __device__ __forceinline__ void multiply_add(f32 (&sums)[thread_q][width], const f32 (&left)[thread_q], const f32 (&right)[width]) {
     constexpr int outer = rows_inside ? width : thread_q, inner = rows_inside ? thread_q : width;
@@ -160,7 +162,7 @@ __device__ __forceinline__ void multiply_add(f32 (&sums)[thread_q][width], const
         }
 }
 
-// `count` elements in groups of `group`, `group_step` apart.
+// Loads `count` elements in groups of `group`, `group_step` apart.
 template <int count, int group, int group_step>
 __device__ __forceinline__ void load_groups(f32 (&to)[count], const f32* from) {
 #pragma unroll
@@ -240,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const Element* const keys = call.k + call.k_strides.of_head(at.b, at.head / group);
     const Element* const values = call.v + call.v_strides.of_head(at.b, at.head / group);
     int next_tile = begin, next_part = 0, next_slot = 0;
-    const auto fetch = [&] {  // the next part of a tile, of its keys first
+    const auto fetch = [&] {  // fetches the next part of a tile, first of its keys
         if (next_tile < end) {
             f32* const to = shared.slots + next_slot * slot_elements;
             const i64 first_key = static_cast<i64>(next_tile) * block_k;
@@ -264,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     int slot = 0;
     const auto next_arrived = [&] {
         ptx::cp_async_wait<stages - 2>();
-        __syncthreads();  // this part is there, and the one whose slot is filled next is read
+        __syncthreads();  // this part has arrived, and the part in the next slot to be filled has been read
         fetch();
         const f32* const arrived = shared.slots + slot * slot_elements;
         slot = slot + 1 < stages ? slot + 1 : 0;

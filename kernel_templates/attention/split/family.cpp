@@ -16,10 +16,10 @@ using attention::ceil_div;
 using attention::View;
 
 constexpr std::int64_t kRows = 16;       // rows for each warp
-constexpr std::int64_t kMostRows = 128;  // rows for a head of keys; with more, families that work in tiles are better
+constexpr std::int64_t kMostRows = 128;  // rows per head of keys; with more, tiled families are better
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
-// Who joins the parts of a head's blocks.
+// What joins the parts of a head's blocks.
 enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2 };
 
 // clang-format off
@@ -38,7 +38,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_SPLIT_PARAMETERS)
 };
 
-// The rows that share a head of keys, in bands of a warp's.
+// The rows that share a head of keys, rounded up to bands of a warp.
 std::int64_t rows_of(const View& view) {
     return view.q_len * view.group();
 }
@@ -52,7 +52,7 @@ std::int64_t lines_of(const View& view) {
 std::int64_t part_bytes(const View& view) {
     return kRows * (view.dv + 2) * 4;
 }
-// What the parts of a block's warps take where they meet, and those of a cluster's blocks: Meeting in kernel.cuh.
+// Shared memory in which a block's warps, and a cluster's blocks, exchange their parts: Meeting in kernel.cuh.
 std::int64_t smem_bytes(const Config& c, const View& view) {
     constexpr std::int64_t kBarrierAndFlag = 16, kQuadPart = 32;
     const std::int64_t part = kRows * (view.dv + 4) * 4 + 2 * kRows * 4;
@@ -64,7 +64,7 @@ std::int64_t registers_of(const Config& c, const View& view) {
     constexpr std::int64_t kOther = 48, kOtherOfOneTile = 28;
     const std::int64_t queries = view.d / 4, values = view.dv / 2;
     const std::int64_t loaded = c["key_steps"] * (view.d / 4 + view.dv / 4);
-    if (c["one_tile"] == 1)  // keys and queries are done with when values are multiplied
+    if (c["one_tile"] == 1)  // keys and queries are no longer needed when values are multiplied
         return std::max(queries + loaded, values + c["key_steps"] * (view.dv / 4)) + kOtherOfOneTile;
     return queries + values + loaded + c["key_steps"] * 12 + kOther;
 }
@@ -110,7 +110,7 @@ Config config_of(std::initializer_list<std::int64_t> values) {
     return config_with<ResolvedConfig>(values);
 }
 
-// As many blocks as fill the device, each with eight tiles a warp or more.
+// As many blocks as fill the device, each with at least eight tiles per warp.
 std::int64_t usual_splits(const View& view, const Device& device) {
     const std::int64_t room = std::max<std::int64_t>(2 * device.identity.sm_count / lines_of(view), 1);
     const std::int64_t useful = std::max<std::int64_t>(view.kv_len / 256, 1);
@@ -211,11 +211,12 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
 
 // The constants are fitted to 316 timings of ten problems on an H200 (docs/results/attention.md).
 
-// Bytes a microsecond that memory gives: at most its own rate and what SMs take, and no more than is in flight over the latency.
+// Achievable memory rate in bytes per microsecond: limited by the memory, by the SMs, and by the bytes in flight during one
+// latency.
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
     constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
-    constexpr double kStreamed = 60e6;  // bytes from which words to the caches count
-    constexpr double kLong = 500e6;     // bytes from which no hint is best: the winners of all five such problems have none
+    constexpr double kStreamed = 60e6;  // bytes above which cache hints matter
+    constexpr double kLong = 500e6;  // bytes above which no hint is best: none of the winners of all five such problems has one
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
     const double of_warp =
@@ -228,8 +229,7 @@ double bytes_per_us(const View& view, const Config& c, const Device& device, dou
     return rate * 0.963;
 }
 
-// By how much a grid that does not fill its last round of blocks, or clusters that do not fit beside each other, prolong the
-// stream.
+// The slow-down by an incomplete last wave of blocks, or by clusters that do not fit next to each other.
 double unevenness(const View& view, const Config& c, const Device& device, double resident) {
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
@@ -239,7 +239,7 @@ double unevenness(const View& view, const Config& c, const Device& device, doubl
         factor += 0.3 * (std::ceil(waves) / waves - 1);
     else if (blocks > sms)
         factor += 0.07 * (std::ceil(blocks / sms) * sms / blocks - 1);
-    constexpr double kPortable = 8, kSmsOfGroup = 16;  // an H200 has seven groups of at least that many
+    constexpr double kPortable = 8, kSmsOfGroup = 16;  // an H200 has seven groups of at least 16 SMs
     const double clusters = 7 * std::floor(kSmsOfGroup * resident / real(c["splits"]));
     if (c["join"] == kByCluster && real(c["splits"]) > kPortable && real(lines_of(view)) > clusters) factor *= 1.57;
     return factor;
@@ -247,7 +247,8 @@ double unevenness(const View& view, const Config& c, const Device& device, doubl
 
 double join_us(const Config& c) {
     if (c["splits"] == 1)
-        return c["join"] == kByLastBlock ? 0 : 0.5;  // nothing is joined: the same kernel by other names comes later
+        return c["join"] == kByLastBlock ? 0 : 0.5;  // with one split nothing is joined, and all values give the same kernel; the
+                                                     // others are ranked later
     const double once = c["join"] == kBySecondKernel ? 1.8 : c["join"] == kByCluster ? 1.15 : 1.2;
     return once + 0.03 * static_cast<double>(c["splits"]);
 }
@@ -262,7 +263,7 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
                    (32.0 * real(c["warps"]) * real(std::min<std::int64_t>(registers_of(c, view) + 20, 255))));
     const double resident = std::max(real(c["resident_blocks"]), std::max(1.0, by_registers));
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
-    // A bound on registers that binds nothing makes the same kernel again: it comes later.
+    // A register limit that has no effect gives the same kernel again, so it is ranked later.
     const double again = real(c["resident_blocks"]) == resident ? 1 : 1.004;
     const double narrow = c["warps"] <= 2 && bytes > 60e6 ? 1.02 : 1;
     const double memory_us =

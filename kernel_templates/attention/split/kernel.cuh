@@ -1,8 +1,8 @@
-// Attention of few queries on many keys (decoding): the keys of a head are split among blocks, and within a block among warps,
-// each of which goes through its own without meeting the others. Keys and values come from memory straight into mma.sync's
-// registers: a lane loads 16 bytes of a row, and which element of a product's sum, or which column of the output, a register
-// stands for follows from that. Parts are joined in a fixed order, by the last block of a head,
-// by a second kernel, or by the blocks of a cluster from each other's shared memory.
+// Attention of few queries on many keys (decoding). The keys of a head are split among blocks, and within a block among warps,
+// which do not synchronise with each other. Keys and values are loaded from memory straight into mma.sync's registers: a lane
+// loads 16 bytes of a row, and the elements of a dot product and the columns of the output are assigned to registers accordingly.
+// Parts are joined in a fixed order: by the last block of a head, by a second kernel, or by the blocks of a cluster, which read
+// each other's shared memory.
 //
 // The rows of a warp are 16 pairs of a query and a head that shares the keys; row r is query r / group of head r % group.
 #include "attention/device/call.cuh"
@@ -26,10 +26,10 @@ constexpr int align_k = ${align_k};
 constexpr int align_v = ${align_v};
 constexpr int align_o = ${align_o};
 constexpr int warps = ${warps};
-constexpr int key_steps = ${key_steps};  // steps of 16 keys that a warp takes at a time
+constexpr int key_steps = ${key_steps};  // steps of 16 keys that a warp processes at a time
 constexpr int load_hint = ${load_hint};
-constexpr int join = ${join};          // who joins the parts. 0: the last block of a head, 1: a second kernel, 2: the blocks' cluster
-constexpr bool one_tile = ${one_tile};  // a warp has one at most: all that a block reads is in flight at once
+constexpr int join = ${join};  // parts are joined by 0: the last block of a head, 1: a second kernel, 2: the blocks' cluster
+constexpr bool one_tile = ${one_tile};  // a warp has at most one tile: all loads of a block are in flight at once
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----
@@ -39,8 +39,8 @@ namespace {
 constexpr int threads = 32 * warps;
 constexpr int rows = 16;
 constexpr int tile_keys = 16 * key_steps;
-constexpr int pieces_d = d / 32;   // 16 bytes of each of four lanes
-constexpr int pieces_v = dv / 64;  // 16 bytes of each of eight lanes
+constexpr int pieces_d = d / 32;   // 16 bytes for each of four lanes
+constexpr int pieces_v = dv / 64;  // 16 bytes for each of eight lanes
 static_assert(sizeof(Element) == 2 && !tf32, "operands are 16-bit");
 static_assert(d % 32 == 0 && dv % 64 == 0, "whole loads of 16 bytes");
 static_assert(align_q == 16 && align_k == 16 && align_v == 16, "whole loads of 16 bytes");
@@ -52,7 +52,8 @@ __device__ __forceinline__ void load_words(Words& to, const Element* from) {
     global::Load<load_hint>::run(raw, from);
     to[0] = raw.x, to[1] = raw.y, to[2] = raw.z, to[3] = raw.w;
 }
-// Otherwise the words stay as they are. A predicate: around a branch nothing could be ordered.
+// Loads if `is_wanted`; otherwise the words stay as they are. It is a predicate, because loads could not be ordered around a
+// branch.
 __device__ __forceinline__ void load_words_if(bool is_wanted, Words& to, const Element* from) {
 #define AT_LOAD_IF(modifiers)                                                                                             \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global" modifiers ".v4.u32 {%0, %1, %2, %3}, [%4];\n}" \
@@ -72,7 +73,7 @@ struct LoadIf {
     __device__ __forceinline__ void operator()(Words& to, const Element* from) const { load_words_if(is_wanted, to, from); }
 };
 
-// Rows of a head of keys or values from this lane's columns on: the address of one takes a single wide multiplication.
+// Rows of a head of keys or values, from this lane's columns on: an address takes a single wide multiplication.
 struct HeadRows {
     const char* first;
     u32 row_bytes;
@@ -82,7 +83,7 @@ struct HeadRows {
     }
 };
 
-// What of a warp's keys is in registers. A key behind the last one is read as that.
+// A warp's keys in registers. Beyond the last key, the last one is read.
 struct Keys {
     Words at[2 * key_steps][pieces_d];
 
@@ -114,14 +115,14 @@ struct Values {
     }
 };
 
-// Of two words, their low halves or their high ones.
+// The low or the high halves of two words.
 template <bool high>
 __device__ __forceinline__ u32 joined_halves(u32 low_word, u32 high_word) {
     return __byte_perm(low_word, high_word, high ? 0x7632 : 0x5410);
 }
 
-// A part of a row's answer: weights relative to a peak, and what they weigh. Sum and weighted values of a warp, of a block's keys
-// or of several blocks'.
+// A part of a row's result: the sum of the weights relative to a peak, and the weighted values. For the keys of a warp, of a
+// block or of several blocks.
 struct RowState {
     f32 peak[2];                 // largest score times slope; rows lane / 4 and lane / 4 + 8
     f32 sum[2];                  // sum over this thread's keys
@@ -188,7 +189,7 @@ __device__ __forceinline__ f32 sum_of_row(f32 mine) {
     return mine + __shfl_xor_sync(0xffffffffU, mine, 2);
 }
 
-// begin, end: the keys that the thread's two rows see, from the tile's first key on.
+// begin, end: the keys that the thread's two rows see, relative to the tile's first key.
 __device__ __forceinline__ void apply_mask(f32 (&scores)[2 * key_steps][4], const int (&begin)[2], const int (&end)[2],
                                            int lane) {
 #pragma unroll
@@ -247,9 +248,9 @@ __device__ __forceinline__ void weigh(f32 (&scores)[2 * key_steps][4], RowState&
     }
 }
 
-// ---- parts, where warps and blocks meet ----
+// ---- parts exchanged by warps and blocks ----
 
-constexpr int part_columns = dv + 4;  // in shared memory: neighbouring rows begin in other banks
+constexpr int part_columns = dv + 4;  // in shared memory, padded so that neighbouring rows begin in different banks
 constexpr int row_quads = dv / 4;
 
 struct Part {
@@ -257,7 +258,7 @@ struct Part {
     f32 peak[rows], sum[rows];
 };
 
-// Four columns of a row's part, with the row's peak and sum: what a block of a cluster gets from each of the others.
+// Four columns of a row's part, with the row's peak and sum, as the blocks of a cluster send them to each other.
 struct QuadPart {
     float4 values;
     float2 peak_and_sum;
@@ -304,7 +305,7 @@ __device__ __forceinline__ void store_part(Part& part, const RowState& state, in
     }
 }
 
-// Which query and head of its group a row stands for. Decoding has one query: a division takes as long as a tile of keys.
+// The query and head of a row. Decoding has one query and skips the division, which takes as long as a tile of keys.
 struct Pair {
     int query, head;
 };
@@ -313,7 +314,7 @@ __device__ __forceinline__ Pair pair_of(int number, int group, int q_len) {
     return {number / group, number % group};
 }
 
-// Where the rows of a block's head lie in the output.
+// The output rows of a block's head.
 struct Output {
     Element* o;
     f32* lse;  // may be null
@@ -321,7 +322,7 @@ struct Output {
     int first_row, row_count;  // pairs of a query and a head
     int group, q_len;
 
-    // Rows of the block that exist.
+    // Existing rows of the block.
     __device__ __forceinline__ int count() const { return min(rows, row_count - first_row); }
     __device__ __forceinline__ void store(int row, int column, float4 values, f32 inverse) const {
         if (first_row + row >= row_count) return;
@@ -357,8 +358,8 @@ struct Joined {
         total.z = __fmaf_rn(values.z, weight, total.z);
         total.w = __fmaf_rn(values.w, weight, total.w);
     }
-    // `count` parts from `first` on, at most `most`, in their order. All loads are on their way before one is used: each may take as
-    // long as the keys.
+    // Adds `count` parts from `first` on, at most `most`, in order. All loads are issued before one is used, because each may
+    // take as long as the keys.
     template <int most, class Parts>
     __device__ __forceinline__ void add_parts(const Parts& parts, int first, int count, int row, int column) {
         float2 facts[most];  // peaks and sums
@@ -393,7 +394,7 @@ __device__ __forceinline__ Joined joined(const Parts& parts, int count, int row,
     return all;
 }
 
-// Of a block's warps, in its shared memory.
+// The parts of a block's warps, in shared memory.
 struct PartsOfWarps {
     static constexpr int at_once = warps;
     const Part* parts;
@@ -404,7 +405,7 @@ struct PartsOfWarps {
         return *reinterpret_cast<const float4*>(parts[warp].values[row] + column);
     }
 };
-// Of the blocks that split the keys, in memory. Other SMs wrote them: they are read past L1.
+// The parts of the blocks that split the keys, in memory. Other SMs wrote them, so reads bypass L1.
 template <int most>
 struct PartsInMemory {
     static constexpr int at_once = most;
@@ -417,9 +418,9 @@ struct PartsInMemory {
         return __ldcg(reinterpret_cast<const float4*>(of(split) + row * dv + column));
     }
 };
-// A block of few threads has the registers to read all parts of the usual number of splits at once.
+// A block with few threads has enough registers to read all parts of the usual number of splits at once.
 using StoredParts = PartsInMemory<threads * resident_blocks <= 128 ? 2 * parts_at_once : parts_at_once>;
-// Of the blocks of a cluster, as they sent them: of the one quad whose row and column are asked for.
+// The parts received from the blocks of a cluster, for the one quad of columns whose row and column are given.
 struct ReceivedParts {
     static constexpr int at_once = most_cluster_blocks;
     const QuadPart* of_quad;
@@ -431,7 +432,7 @@ __device__ __forceinline__ void store_joined(const Output& output, int row, int 
     output.store(row, column, all.total, attention::inverse_of(all.sum));
     if (column == 0) output.store_lse(row, all.peak, all.sum);
 }
-// Joins parts to the output: thread `thread` of `thread_count`.
+// Joins parts to the output: the share of thread `thread` of `thread_count`.
 template <class Parts>
 __device__ __forceinline__ void join_to_output(const Parts& parts, int count, const Output& output, int thread,
                                                int thread_count) {
@@ -452,7 +453,8 @@ __device__ __forceinline__ void join_to_memory(const PartsOfWarps& parts, const 
     }
 }
 
-// ---- a cluster, whose blocks split a head's keys: each joins a share of the output's quads, which the others send it ----
+// ---- a cluster whose blocks split a head's keys: each block joins a share of the output's quads, which the others send to it
+// ----
 
 #if __CUDA_ARCH__ >= 900
 struct Exchange {
@@ -467,7 +469,7 @@ struct Exchange {
           blocks(block_count),
           quads(quad_count) {}
 
-    // Bytes are counted when they have arrived, so no write of any block has to be waited for.
+    // The barrier counts arrived bytes, so no block has to wait for another's writes.
     __device__ __forceinline__ void begin() const {
         if (threadIdx.x == 0) {
             const int own = (quads - static_cast<int>(rank) + blocks - 1) / blocks;
@@ -478,7 +480,7 @@ struct Exchange {
         __syncwarp();
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
     }
-    // Before anything is sent: all blocks have begun and their barriers are there.
+    // Called before anything is sent: waits until the barriers of all blocks are initialised.
     __device__ __forceinline__ void wait_for_others() const {
         asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
     }
@@ -511,7 +513,8 @@ struct Exchange {
 };
 #endif
 
-// What the counter held; behind `last` it is 0 again. What the whole block wrote before its barrier is there for who counts later.
+// Increments the counter and returns its old value; after `last` it wraps to 0. The block's writes before its barrier are visible
+// to blocks that count later.
 __device__ __forceinline__ u32 counted(u32* counter, u32 last) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(last) : "memory");
@@ -521,7 +524,7 @@ __device__ __forceinline__ u32 counted(u32* counter, u32 last) {
 // Blocks of one head and band of rows are neighbours: splits innermost, then bands, heads, batches.
 struct BlockPlace {
     int split, band, b, kv_head;
-    i64 line;  // number of the head and band
+    i64 line;  // index of head and band
 };
 
 __device__ __forceinline__ BlockPlace block_place(int bands) {
@@ -555,7 +558,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const int row_count = q_len * group, band_row = place.band * rows;
     const int count = min(rows, row_count - band_row);
 
-    // Tiles of the block's rows, dealt out to the splits and then to their warps.
+    // Distributes the tiles of the block's rows to the splits, then to their warps.
     const int first_row = pair_of(band_row, group, q_len).query;
     const int last_row = pair_of(band_row + count - 1, group, q_len).query;
     const int begin = mask.first_tile(first_row, tile_keys), end = mask.end_tile(last_row, tile_keys);
@@ -609,7 +612,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
             values.load(LoadAlways{}, value_rows, tile * tile_keys, last_key, lane);
             multiply_keys(scores, queries, keys);
             weigh_tile();
-            state.clear_values();  // not before: keys and queries are in those registers
+            state.clear_values();  // not earlier: keys and queries occupy those registers
             multiply_values(state, weights, values);
         } else {
             state.clear_values();

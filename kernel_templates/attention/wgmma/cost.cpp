@@ -11,24 +11,24 @@ using std::int64_t;
 
 namespace {
 
-// The constants below are fitted by hand to 90 timings of 7 problems on an H200 (docs/results/attention.md). A
-// chip whose tensor cores are busy runs at the clock that its power allows, so what counts is how many of their clocks a config
-// uses up, and at what rate it gets them.
+// The constants below are fitted by hand to 90 timings of 7 problems on an H200 (docs/results/attention.md). A chip with busy
+// tensor cores runs at the clock that its power limit allows. So the model counts the tensor clocks that a config needs, and the
+// rate at which it uses them.
 
 constexpr double kMacsPerClock = 2048;  // rate of one SM's tensor cores
 constexpr double kRatedClock = 1980;    // MHz of the H200 on which the rates below were measured
 
-// Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 consumer warpgroups, where a score takes as many
-// products as with 64, 128 and 256 columns of K and V: fewer leave the softmax to be waited for.
+// Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 consumer warpgroups, and for K and V of 64, 128 and 256
+// columns: with fewer columns the products wait for the softmax.
 constexpr std::array<std::array<double, 3>, 3> kRate = {{{868, 1150, 1250}, {822, 1217, 1330}, {977, 1307, 1330}}};
 
-// Consumer warpgroups of an SM whose rates a config is given: two blocks of one group that load for themselves count as one with
-// a producer, as the fits of that do.
+// The number of consumer warpgroups by which a config's rate is looked up. Two blocks of one group without a producer count as
+// one group with a producer, as in the fit.
 int64_t groups_of_sm(const ResolvedConfig& s) {
     return s.producer == 1 ? s.consumer_warpgroups : std::clamp<int64_t>(s.blocks_per_sm - 1, 1, 2);
 }
 
-// Products take longer than the softmax.
+// Whether products take longer than the softmax.
 bool is_heavy(const View& view) {
     return padded(view.d) + padded(view.dv) > 160;
 }
@@ -42,8 +42,8 @@ double base_rate(const View& view, const ResolvedConfig& s) {
     return place < 1 ? of_groups[0] + part * (of_groups[1] - of_groups[0]) : of_groups[1] + part * (of_groups[2] - of_groups[1]);
 }
 
-// What a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384) found on
-// top: by turns and lazy corrections, Q buffers and schedules.
+// Factors from a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384): for
+// order_groups and rescale, Q buffers and schedules.
 double swept_factor(const ResolvedConfig& s, bool heavy, bool is_masked) {
     double factor = s.consumer_warpgroups == 1 && !heavy ? 0.93 : 1;
     if (s.consumer_warpgroups > 1) {
@@ -82,7 +82,7 @@ double rate(const View& view, const ResolvedConfig& s) {
     return rate;
 }
 
-// Microseconds of an SM's item of work beside its steps: the first loads, the last product, the output.
+// Microseconds of an SM's work item in addition to its steps: the first loads, the last product, the output.
 double item_us(const View& view, const ResolvedConfig& s) {
     const double group_us = is_heavy(view) ? 1.2 : 0.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
@@ -100,7 +100,7 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
     const auto tiles = static_cast<double>(grid.tiles);
     const auto items = static_cast<double>(grid.all_items());
     const double columns = static_cast<double>(padded(view.d) + padded(view.dv));
-    // A step of one block; blocks that share an SM share its tensor cores.
+    // A step of one block; blocks on one SM share its tensor cores.
     const double step_us = static_cast<double>(s.block_q() * s.block_k) * columns / kMacsPerClock / rate(view, s) *
                            static_cast<double>(s.blocks_per_sm) * kRatedClock / std::max(device.clock_mhz, 1.0);
     const double steps = key_tiles / std::max(tiles, 1.0);  // average for a tile
@@ -120,7 +120,7 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
         const double waves = std::ceil(tiles / room);
         time = waves * (steps * step_us + item_us(view, s) * static_cast<double>(s.blocks_per_sm) * 0.3) + 1.5;
     }
-    // Heads whose keys and values fall out of L2 are read from memory by every tile.
+    // If the heads' keys and values do not fit into L2, every tile reads them from memory.
     const double kv_bytes = static_cast<double>(view.kv_len * (view.d + view.dv) * view.element_bytes);
     const double at_once = s.tile_order == kLongestFirst
                                ? static_cast<double>(grid.heads_at_once) / static_cast<double>(view.group())
@@ -132,7 +132,7 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
 }  // namespace
 
 std::function<double(const ResolvedConfig&)> predictor(const View& view, const Device& device) {
-    // Tiles are counted row by row, which is too slow for each of ten thousand configs.
+    // Tiles are counted row by row, which is too slow to repeat for each of ten thousand configs.
     std::map<std::pair<int64_t, int64_t>, double> counted;
     for (int64_t groups = 1; groups <= 3; ++groups) {
         ResolvedConfig s;

@@ -22,8 +22,8 @@ using attention_wgmma::ResolvedConfig;
 using gemm::i32;
 using std::int64_t;
 
-constexpr int64_t kOtherRegisters = 32;  // registers beside accumulators and weights
-constexpr int64_t kOtherOfProduct = 30;  // registers that ptxas needs to compile one wgmma, beside its accumulators
+constexpr int64_t kOtherRegisters = 32;  // registers besides accumulators and weights
+constexpr int64_t kOtherOfProduct = 30;  // registers that ptxas needs for one wgmma, besides its accumulators
 
 constexpr auto rule = rules_by<ResolvedConfig>();
 
@@ -56,7 +56,7 @@ void add_tile_rules(std::vector<Constraint>& to, const View& view, const Device&
     to.push_back({"tiles exceed shared memory",
                   {"consumer_warpgroups", "block_k", "stages", "q_buffers", "blocks_per_sm"},
                   rule([=](const ResolvedConfig& s) {
-                      constexpr int64_t kOfBlock = 1024;  // what the hardware reserves for each block
+                      constexpr int64_t kOfBlock = 1024;  // shared memory per block that the hardware reserves
                       return s.smem_bytes(view) <= device.limits.smem_per_block_bytes &&
                              s.blocks_per_sm * (s.smem_bytes(view) + kOfBlock) <= device.limits.smem_per_sm_bytes;
                   })});
@@ -105,7 +105,7 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
                   })});
 }
 
-// The plainest: a tile a block, nothing overlapped.
+// The simplest config: one tile per block, nothing overlapped.
 ResolvedConfig plainest(int64_t consumer_warpgroups, int64_t block_k) {
     ResolvedConfig s;
     s.consumer_warpgroups = consumer_warpgroups, s.block_k = block_k;
@@ -114,7 +114,7 @@ ResolvedConfig plainest(int64_t consumer_warpgroups, int64_t block_k) {
     return s;
 }
 
-// Configs among which a default is chosen by predicted time.
+// Configs from which the default is chosen by predicted time.
 std::vector<ResolvedConfig> corners(const View& view) {
     std::vector<ResolvedConfig> all;
     const bool grows = view.band.has_high && !view.band.has_low;
@@ -155,7 +155,7 @@ Config choose_default(const SearchSpace& space, const View& view, const Device& 
     return choice.choose();
 }
 
-// The ladder from the plainest kernel to the one with everything.
+// A series of configs from the simplest kernel to the one with every technique.
 std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& space) {
     const int64_t widest = std::max(padded(view.d), padded(view.dv));
     const int64_t keys = widest <= 128 ? 128 : widest <= 192 ? 96 : 64;
@@ -213,7 +213,7 @@ std::vector<NamedConfig> named_configs(const View& view, const SearchSpace& spac
 
 // ---- the launch ----
 
-// Offsets into the workspace: the counter, and what is kept of parts.
+// Offsets into the workspace: of the counter, and of the stored parts.
 struct Workspace {
     std::size_t parts = 0, rows = 0, bytes = 0;
 };
@@ -265,7 +265,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid
     return step;
 }
 
-// The second kernel, which adds parts: eight rows a block.
+// The second kernel, which adds the parts: eight rows per block.
 LaunchStep combine_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
     const attention::Strides& o = view.strides[attention::kO];

@@ -26,7 +26,7 @@ int64_t parts_of_head(const View& view, const ResolvedConfig& s, int64_t most_st
     return parts;
 }
 
-// The shortest parts that are no more than `most` in a head; 0 if that takes no division.
+// The length of the shortest parts of which a head has at most `most`; 0 if nothing needs to be divided for that.
 int64_t shortest_parts(const View& view, const ResolvedConfig& s, int64_t most) {
     int64_t low = 1, high = ceil_div(view.kv_len, s.block_k);
     if (parts_of_head(view, s, high) > most) return 0;

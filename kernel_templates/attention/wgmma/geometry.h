@@ -10,15 +10,15 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What attention/wgmma's rules, cost model and launch plans share: a config with names resolved and the sizes that follow from
-// it. The same formulas stand in kernel.cuh.
+// A config with named parameters and the sizes derived from it, shared by attention/wgmma's rules, cost model and launch plans.
+// kernel.cuh has the same formulas.
 namespace autotune::attention_wgmma {
 
 using attention::ceil_div;
 using attention::padded;
 using attention::View;
 
-// Which tile comes after which. One that counts down a head's rows gives the longest first where a mask ends at the diagonal.
+// The order of tiles. Counting down a head's rows puts the longest tiles first if the mask ends at the diagonal.
 enum TileOrder : std::int64_t { kAscending = 0, kLongestFirst = 1 };
 enum Schedule : std::int64_t { kBlockPerTile = 0, kDealtOut = 1, kFromCounter = 2 };
 
@@ -46,26 +46,27 @@ struct ResolvedConfig {
 
     std::int64_t block_q() const { return 64 * consumer_warpgroups; }
     std::int64_t threads() const { return 128 * (consumer_warpgroups + producer); }
-    // Accumulators of both products, and the weights between them.
+    // Registers for the accumulators of both products, and for the weights between them.
     std::int64_t fragment_registers(const View& view) const { return block_k / 2 + block_k / 4 + padded(view.dv) / 2; }
-    // Of a thread of the block before setmaxnreg, which is what ptxas compiles for; and what setmaxnreg gives a consumer
-    // warpgroup's.
+    // Registers per thread before setmaxnreg, for which ptxas compiles; and what setmaxnreg gives the threads of a consumer
+    // warpgroup.
     std::int64_t registers_at_start() const;
     std::int64_t math_registers(const View& view) const;
     std::int64_t smem_bytes(const View& view) const;
 };
 
-// Query heads whose keys and values, in whole heads of them, take up to that size; at least those that share one.
+// The number of query heads, in whole groups that share keys and values, whose keys and values take up to `mib`; at least one
+// group.
 std::int64_t heads_at_once(const View& view, std::int64_t mib);
 
-// How the tiles of a problem are dealt out. Where their keys are divided, each part of a tile is an item of work.
+// How the tiles of a problem are distributed. If their keys are divided, each part of a tile is a work item.
 struct Grid {
     std::int64_t q_tiles;     // tiles of queries in a head
     std::int64_t tiles;       // tiles of queries in all heads and batches
-    std::int64_t items;       // items in a head: its tiles, or their parts
-    std::int64_t most_steps;  // tiles of keys of a part, at most; 0: keys are not divided
+    std::int64_t items;       // items of a head: its tiles, or their parts
+    std::int64_t most_steps;  // largest number of key tiles in a part; 0: keys are not divided
     std::int64_t blocks;
-    std::int64_t heads_at_once;  // heads whose tiles are dealt out in turn
+    std::int64_t heads_at_once;  // heads whose tiles are distributed alternately
 
     Grid(const View& view, const ResolvedConfig& shape, const Device& device);
     std::int64_t all_items() const { return tiles / q_tiles * items; }

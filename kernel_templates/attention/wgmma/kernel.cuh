@@ -1,11 +1,12 @@
-// O = softmax(scale Q K^T, masked) V on Hopper. One producer warpgroup loads by TMA: Q once a tile, K and V through two rings;
-// each of `consumer_warpgroups` math warpgroups owns 64 rows of queries. Without a producer the only consumer warpgroup loads for itself. Scores
-// come from wgmma of Q and K in shared memory, the weights go into the second product from the registers in which the first one
-// leaves them, and V is read along its stored rows: nothing is transposed. Keys are walked from the last visible tile to the
-// first, so that tiles that a mask or the end of the keys cuts come first, or, cut by a window's left side, last; between them no
-// score is compared with a bound. overlap: the scores of the next tile are issued before the weights of this one are multiplied
-// with V, and their softmax runs under that product. order_groups: consumer warpgroups take turns, so that one's softmax runs under
-// another's products.
+// O = softmax(scale Q K^T, masked) V on Hopper. One producer warpgroup loads by TMA: Q once per tile, K and V through two rings.
+// Each of `consumer_warpgroups` warpgroups owns 64 rows of queries. Without a producer the only consumer warpgroup loads for
+// itself.
+// Scores come from wgmma of Q and K in shared memory. The weights stay in the registers of the first product, which are operands
+// of the second, and V is read along its stored rows, so nothing is transposed. Keys are processed from the last visible tile to
+// the first: tiles that a mask or the end of the keys cuts come first, those cut by a window's left side last, and between them
+// no score is compared with a bound.
+// overlap: the scores of the next tile are issued before this tile's weights are multiplied with V, and their softmax runs under
+// that product. order_groups: consumer warpgroups alternate, so that one's softmax runs under another's products.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -22,10 +23,12 @@ constexpr int stages = ${stages};        // stages of K, and as many of V
 constexpr int q_buffers = ${q_buffers};
 constexpr int blocks_per_sm = ${blocks_per_sm};
 constexpr int overlap = ${overlap};
-constexpr int order_groups = ${order_groups};  // turns of the consumer warpgroups: 0: none, 1: to issue products, 2: for the exponentials
-constexpr int rescale = ${rescale};            // O is corrected 0: in each step, 1: where a maximum grew by more than 8 in log2
-constexpr int producer = ${producer};          // 1: a warpgroup of its own loads, 0: the consumer warpgroup does
-constexpr int schedule = ${schedule};          // 0: a tile a block, 1: persistent, tiles dealt out, 2: persistent, tiles from a counter
+constexpr int order_groups = ${order_groups};  // the consumer warpgroups alternate: 0: not, 1: in issuing products, 2: in the
+                                               // exponentials
+constexpr int rescale = ${rescale};            // O is rescaled 0: in each step, 1: only if a maximum grew by more than 8 in log2
+constexpr int producer = ${producer};          // 1: a separate warpgroup loads, 0: the consumer warpgroup does
+constexpr int schedule = ${schedule};          // 0: one tile per block, 1: persistent, tiles distributed in advance, 2:
+                                               // persistent, tiles from a counter
 // ---- end of parameters ----
 // clang-format on
 #include "attention/device/call.cuh"
@@ -51,7 +54,7 @@ constexpr u32 q_bytes = block_q * head_tile * 2;
 constexpr u32 k_bytes = block_k * head_tile * 2;
 constexpr u32 v_bytes = block_k * value_tile * 2;
 
-constexpr int scores = block_k / 2;      // registers of a thread's part of a tile of scores
+constexpr int scores = block_k / 2;      // registers of a thread for a tile of scores
 constexpr int outputs = value_tile / 2;  // the same for O
 constexpr int math_warps = 4 * consumer_warpgroups;
 
@@ -63,17 +66,17 @@ struct Problem {
     int rows;           // rows in a head
     int heads, group;   // heads of Q; how many of them share a head of K and V
     int q_tiles;        // tiles of queries in a head
-    int items;          // tiles of Q, or, where their keys are divided, parts of them: of a head
+    int items;          // work items of a head: tiles of Q or, if their keys are divided, parts of them
     int all_items;      // items of all heads
-    int heads_at_once;  // heads whose tiles are dealt out in turn, so that their K and V stay in L2
-    int longest_first;  // 1: the last rows of a head first
-    int most_steps;     // tiles of keys of a part, at most; 0: keys are not divided
+    int heads_at_once;  // heads whose tiles are distributed alternately, so that their K and V stay in L2
+    int longest_first;  // 1: the last rows of a head come first
+    int most_steps;     // largest number of key tiles in a part; 0: keys are not divided
 #if ATTENTION_PACKED
     attention::Packing packing;
 #endif
 };
 
-// What a batch's rows see, and where they begin in the tensors: packed sequences begin behind each other.
+// The mask and the first rows of a batch: packed sequences follow each other in the tensors.
 struct Batch {
     RowMask mask;
     int rows, first_q, first_kv;
@@ -87,7 +90,7 @@ __device__ __forceinline__ Batch batch_of(const Problem& p, int batch) {
 #endif
 }
 
-// Tiles of keys that a block of rows sees: [first, end).
+// The tiles of keys that a block of rows sees: [first, end).
 struct Keys {
     int first, end;
 };
@@ -96,13 +99,13 @@ __device__ __forceinline__ Keys keys_of(const Rows& p, int row0) {
     const int first = p.mask.first_tile(row0, block_k);
     return {first, max(first, p.mask.end_tile(min(row0 + block_q, p.rows) - 1, block_k))};
 }
-// Parts that the keys of a tile of Q are divided into.
+// The number of parts into which the keys of a tile of Q are divided.
 __device__ __forceinline__ int parts_of(const Problem& p, int q_tile) {
     const Keys keys = keys_of(p, q_tile * block_q);
     return max(1, (keys.end - keys.first + p.most_steps - 1) / p.most_steps);
 }
 
-// A tile of Q, or one part of it: `item` is its number among all if there are others.
+// A tile of Q, or one part of it.
 struct Work {
     int row0, head, batch;
     Keys keys;
@@ -126,7 +129,7 @@ __device__ __forceinline__ Work whole_tile(const Problem& p, int index) {
     return {row0, plane - batch * p.heads, batch, keys_of(p, row0), -1};
 #endif
 }
-// Heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
+// Order: heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
 __device__ __forceinline__ Work part_of_tile(const Problem& p, int index) {
     const int plane = index / p.items;
     const int batch = plane / p.heads;
@@ -150,7 +153,7 @@ __device__ __forceinline__ Work work_at(const Problem& p, int index) {
     return p.most_steps == 0 ? whole_tile(p, index) : part_of_tile(p, index);
 }
 
-// Shared memory: tiles, then barriers, then the work that each Q belongs to.
+// Shared memory: tiles, then barriers, then the work item of each Q buffer.
 struct Shared {
     u32 q, k, v, barriers;
     __device__ __forceinline__ explicit Shared(u32 base)
@@ -166,11 +169,12 @@ struct Shared {
 
 // ---- loads ----
 
-// Of one tile of Q and its keys, by one thread. Where a stage is filled anew, it waits until all math warps have released it.
+// Loads one tile of Q and its keys, called by one thread. Before it refills a stage, it waits until all consumer warpgroups have
+// released it.
 struct Loads {
     const Shared& shared;
     const TensorMap *map_q, *map_k, *map_v;
-    int head, kv_head, plane;  // plane: of the tensors
+    int head, kv_head, plane;  // plane: head and batch in the tensors
     int first_q, first_kv;
 
     __device__ __forceinline__ Loads(const Shared& in, const Problem& p, const Work& work, const Batch& batch,
@@ -207,7 +211,7 @@ struct Loads {
 
 // ---- the producer ----
 
-// Work without a row is the end.
+// Work without rows means the end.
 __device__ __forceinline__ void publish(u32 to, const Work& work) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(work.row0), "r"(work.head), "r"(work.batch),
                  "r"(work.item)
@@ -228,7 +232,8 @@ __device__ __forceinline__ Work published(u32 from) {
             warp_uniform(work.item)};
 }
 
-// The next tile's index, or one that is no tile's. A counter is 0 again with the last number of all blocks: it cannot stick.
+// The next tile's index, or an index past the last tile. The counter wraps to 0 after every block has drawn its last number, so
+// it is ready for the next launch.
 __device__ __forceinline__ int next_index(const Problem& p, int before, u32* counter) {
     if constexpr (schedule == 0) return before < 0 ? static_cast<int>(blockIdx.x) : p.all_items;
     if constexpr (schedule == 1) return before < 0 ? static_cast<int>(blockIdx.x) : before + static_cast<int>(gridDim.x);
@@ -293,13 +298,13 @@ __device__ __forceinline__ void issue_values(float (&o)[outputs], const u32 (&p)
     wgmma_commit();
 }
 
-// Of a thread's two rows, eight apart.
+// State of a thread's two rows, eight apart.
 struct Rows {
     float max[2];  // largest score
     float sum[2];  // sum of this thread's weights
 };
 
-// Scores of keys that a row does not see become -inf. `key0` is the thread's first column, from which the others are constants
+// Sets scores of keys that a row does not see to -inf. `key0` is the thread's first column; the others are constant distances
 // away.
 __device__ __forceinline__ void cut(float (&s)[scores], const RowMask& mask, int row, int key0) {
     int first[2], end[2];
@@ -316,8 +321,8 @@ __device__ __forceinline__ void cut(float (&s)[scores], const RowMask& mask, int
     }
 }
 
-// The rows' maxima with this tile, and `correction`, by which earlier weights are to be multiplied. False: by nothing, in all
-// rows of the warp, whose maxima may then be up to 8 / factor too small: weights stay below 2^8.
+// Updates the rows' maxima with this tile, and sets `correction`, the factor for earlier weights. Returns false if no row of the
+// warp needs a correction; maxima may then be up to 8 / factor too small, so that weights stay below 2^8.
 template <bool is_first>
 __device__ __forceinline__ bool new_maximum(const float (&s)[scores], float factor, Rows& rows, float (&base)[2],
                                             float (&correction)[2]) {
@@ -345,7 +350,7 @@ __device__ __forceinline__ bool new_maximum(const float (&s)[scores], float fact
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         if constexpr (!is_first && rescale == 1) now[r] = grew ? now[r] : rows.max[r];
-        // Where all scores were -inf so far, weights are to become 0, not NaN.
+        // If all scores were -inf so far, weights must become 0, not NaN.
         const float finite = now[r] == attention::minus_infinity() ? 0.0f : now[r];
         base[r] = finite * factor;
         if constexpr (!is_first) correction[r] = attention::exp2_approx(rows.max[r] * factor - base[r]);
@@ -380,7 +385,7 @@ __device__ __forceinline__ void correct(float (&o)[outputs], const float (&corre
     for (int i = 0; i < outputs; ++i) o[i] *= correction[i / 2 % 2];
 }
 
-// Turns: a group waits on its own barrier, and after its turn arrives on the next group's.
+// Waits for the turn on the group's own barrier; afterwards the group arrives on the next group's.
 __device__ __forceinline__ void take_turn(int group) {
     named_barrier(1 + group, 256);
 }
@@ -392,11 +397,11 @@ struct Output {
     Element* o;
     long long batch, head, row;  // strides in elements
     float* lse;                  // may be null
-    float* parts;                // for each item its sums of weighted values: block_q x value_tile
-    float2* part_rows;           // for each item its rows' maxima and sums
+    float* parts;                // weighted sums of each item: block_q x value_tile
+    float2* part_rows;           // maxima and sums of each item's rows
 };
 
-// Leaves a part of a tile for the second kernel.
+// Stores a part of a tile for the second kernel.
 __device__ __forceinline__ void store_part(const Output& out, int item, int row_in_block, const float (&o)[outputs],
                                            const Rows& rows) {
     const int lane = threadIdx.x % 32;
@@ -412,7 +417,7 @@ __device__ __forceinline__ void store_part(const Output& out, int item, int row_
     }
 }
 
-// Number of a head's first row among those of all heads.
+// Number of a head's first row among the rows of all heads.
 __device__ __forceinline__ long long line_of(const Problem& p, const Batch& batch, const Work& work) {
 #if ATTENTION_PACKED
     return static_cast<long long>(work.head) * p.packing.total_q + batch.first_q;
@@ -487,7 +492,7 @@ struct Math {
         return descriptor_at(v, at * v_bytes);
     }
 
-    // Fills what held tile n, and is released, with the tile that comes `stages` later, if there is one.
+    // Refills the stage of tile n, once it is released, with the tile that comes `stages` later, if there is one.
     __device__ __forceinline__ void refill_k(const Position<stages>& from, int n) const {
         if constexpr (producer == 1) return;
         if (threadIdx.x == 0 && n - stages >= first_key_tile) loads->load_k(from.at, from.parity ^ 1, n - stages);
@@ -508,7 +513,7 @@ struct Math {
         return grew;
     }
 
-    // The first tile of keys.
+    // Processes the first tile of keys.
     __device__ __forceinline__ void begin(u64 q_now, int row, int n, Rows& rows, u32 (&p)[scores / 2]) const {
         float s[scores];
         barrier_wait(shared.k_full(ring.at), ring.parity);
@@ -524,7 +529,7 @@ struct Math {
         refill_k(ring, n);
     }
 
-    // Tile n of keys, with the weights of tile n + 1 still to be multiplied with V.
+    // Processes tile n of keys, while the weights of tile n + 1 are still to be multiplied with V.
     template <bool is_masked>
     __device__ __forceinline__ void step(u64 q_now, int row, int n, Rows& rows, float (&o)[outputs], u32 (&p)[scores / 2]) {
         float s[scores];
@@ -575,14 +580,14 @@ struct Math {
     }
 };
 
-// One tile of queries with all its keys, or a part of them.
+// Processes one tile of queries with all its keys, or a part of them.
 __device__ __forceinline__ void attend(Math& math, const Problem& p, const Output& out, const Work& work, const Batch& batch,
                                        float scale, int q_buffer, int row_in_block) {
     const int group = math.group;
     const Keys keys = work.keys;
     const int row = work.row0 + row_in_block;
     const int group_row0 = work.row0 + group * 64;
-    // Tiles [whole_first, whole_end) are seen whole by all rows of this group.
+    // All rows of this group see the whole of tiles [whole_first, whole_end).
     const int whole_first = batch.mask.first_full_tile(group_row0 + 63, block_k);
     const int whole_end = batch.mask.end_full_tile(group_row0, block_k);
     const u64 q_now = descriptor_at(math.q, q_buffer * q_bytes);
@@ -648,11 +653,11 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         if constexpr (schedule == 0) break;
     }
     if constexpr (order_groups != 0)
-        if (group == 0) take_turn(group);  // the last turn that was passed
+        if (group == 0) take_turn(group);  // the last turn, which was passed on to this group
 }
 
-// Both roles: a thread of the group loads Q and as many tiles of keys and values as there are stages, then each next one where
-// its predecessor in the stage was used up.
+// Both roles in one warpgroup: one of its threads loads Q and as many tiles of keys and values as there are stages, then each
+// next tile when the previous tile in its stage has been used.
 __device__ __forceinline__ void load_and_consume(const Shared& shared, const Problem& p, const Output& out, float scale,
                                                  const TensorMap* map_q, const TensorMap* map_k, const TensorMap* map_v) {
     const Work work = work_at(p, static_cast<int>(blockIdx.x));
@@ -681,7 +686,8 @@ __device__ __forceinline__ void load_and_consume(const Shared& shared, const Pro
 }
 
 constexpr int threads = 128 * (consumer_warpgroups + producer);
-// setmaxnreg: what a thread starts with, what the producer's keep and what the consumer warpgroups' get, of the 65,536 of an SM.
+// setmaxnreg: registers that a thread starts with, that producer threads keep and that consumer threads get, of the 65,536 of an
+// SM.
 constexpr int registers_at_start = 65536 / (threads * blocks_per_sm) / 8 * 8;
 constexpr bool reallocates = producer == 1 && registers_at_start < 256;
 constexpr int producer_registers = consumer_warpgroups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
@@ -735,7 +741,7 @@ extern "C" __global__ void __launch_bounds__(threads, blocks_per_sm)
     }
 }
 
-// Adds the parts of tiles whose keys were divided, in their order: a block for eight rows of a tile, a warp a row at a time.
+// Adds the parts of tiles whose keys were divided, in order: a block per eight rows of a tile, a warp per row at a time.
 extern "C" __global__ void __launch_bounds__(128)
     AUTOTUNE_ENTRY(_combine)(Element* o, float* lse, float scale, int heads, int group, int rows, int keys, int mask_low,
                              int mask_high, long long o_batch, long long o_head, long long o_row, int q_tiles, int items,
@@ -747,7 +753,7 @@ extern "C" __global__ void __launch_bounds__(128)
     const int plane = tile / q_tiles, q_tile = tile - plane * q_tiles;
     const int count = parts_of(p, q_tile);
     if (count == 1) return;
-    // The first of the tile's items: those of the tiles before it in the order come first.
+    // The tile's first item: the items of all tiles before it in the order come first.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int before = 0;
     for (int i = lane; i < q_tiles; i += 32)

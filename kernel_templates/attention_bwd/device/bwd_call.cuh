@@ -1,5 +1,4 @@
-// What every kernel of attention's gradients is called with: the begin of its parameter list, in the order of
-// attention_bwd::arguments().
+// The first parameters of every kernel of attention's gradients, in the order of attention_bwd::arguments().
 #pragma once
 
 #include "attention/device/call.cuh"
@@ -18,7 +17,7 @@ namespace attention {
 
 template <class Element>
 struct BwdCall {
-    Call<Element> forward;  // its o and lse are read
+    Call<Element> forward;  // its o and lse are inputs here
     const Element* d_o;
     Element *d_q, *d_k, *d_v;
     Strides do_strides, dq_strides, dk_strides, dv_strides;

@@ -1,5 +1,5 @@
-// What the kernels of attention's gradients on Hopper share: the order of their blocks, masks on accumulators, products of tiles in
-// shared memory, stores of sums, and the preparation of rows.
+// Shared by the kernels of attention's gradients on Hopper: the order of their blocks, masks on accumulators, products of tiles
+// in shared memory, stores of sums, and the preparation of rows.
 #pragma once
 
 #include "attention/device/call.cuh"
@@ -8,7 +8,7 @@
 
 namespace hopper {
 
-// What is owned in turn: tiles of `rows` rows of `heads` heads each.
+// The order in which blocks own tiles: tiles of `rows` rows of `heads` heads each.
 struct Order {
     int tiles, heads, heads_at_once, all_tiles, descending;
 };
@@ -30,7 +30,7 @@ struct Tiles {
     int first, end;
 };
 
-// Scores outside of [first, end) of their row become -inf; columns are counted from the thread's first one of the tile.
+// Sets scores outside of [first, end) of their row to -inf; columns are counted from the thread's first column in the tile.
 template <int count, class Mask>
 __device__ __forceinline__ void cut(float (&s)[count], const Mask& mask, int row, int column0) {
     int first[2], end[2];
@@ -46,7 +46,7 @@ __device__ __forceinline__ void cut(float (&s)[count], const Mask& mask, int row
     }
 }
 
-// C = A B^T of tiles that lie in shared memory along their columns: 64 rows of A, `n` rows of B.
+// C = A B^T for tiles stored along their columns in shared memory: 64 rows of A, `n` rows of B.
 template <class Element, int columns, int rows_a, int n, int registers>
 __device__ __forceinline__ void issue_along_columns(float (&c)[registers], u64 a, u64 b) {
     static_assert(registers >= n / 2);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void issue_along_columns(float (&c)[registers], u64 a
         Wgmma<n, Element, f32, 0, 0>::run(c, descriptor_at(a, columns16<columns, rows_a>(i)),
                                           descriptor_at(b, columns16<columns, n>(i)), i > 0 ? 1 : 0);
 }
-// C += A B, A from registers, B a tile of `k` rows, or of runs of 16 of them from `begin` to `end`.
+// C += A B with A in registers and B a tile of `k` rows, of which the runs of 16 rows from `begin` to `end` are used.
 template <class Element, int columns, int k, int begin = 0, int end = k / 16>
 __device__ __forceinline__ void issue_along_rows(float (&c)[columns / 2], const u32 (&a)[k / 4], u64 b) {
 #pragma unroll
@@ -63,7 +63,7 @@ __device__ __forceinline__ void issue_along_rows(float (&c)[columns / 2], const 
         WgmmaFromRegisters<columns, Element>::template run<1>(c, &a[4 * i], descriptor_at(b, rows16<columns>(i)), 1);
 }
 
-// Runs of 8 columns from `begin` to `end`.
+// For the runs of 8 columns from `begin` to `end`.
 template <class Element, int begin = 0, int end = -1, int count>
 __device__ __forceinline__ void pack(const float (&s)[count], u32 (&p)[count / 2]) {
 #pragma unroll
@@ -80,7 +80,7 @@ struct Destination {
     Element* to;
     long long batch, head, row;  // strides in elements
 };
-// A warp's 16 rows of sums, times `factor`; `row` is the thread's first.
+// Stores a warp's 16 rows of sums, times `factor`; `row` is the thread's first.
 template <int columns, int valid_columns, class Element>
 __device__ __forceinline__ void store_rows(const Destination<Element>& out, int batch, int head, int row, int rows,
                                            const float (&sums)[columns / 2], float factor) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ float2 load_pair(u32 address) {
     return pair;
 }
 
-// setmaxnreg: what is kept by the producer and what consumer warpgroups get.
+// setmaxnreg: registers that producer threads keep and that consumer threads get.
 template <int groups>
 struct Registers {
     static constexpr int at_start = 65536 / (128 * (groups + 1)) / 8 * 8;
@@ -145,7 +145,8 @@ __device__ __forceinline__ void load_row_values(u32 to, const float* from, u32 b
 }
 
 // lse log2(e) and delta = sum(O dO) of each row; rows without a key and rows beyond the last get an infinite logarithm, so that
-// their weights are 0. 256 threads and 64 rows a block.
+// Computes lse log2(e) and delta = sum(O dO) of each row. Rows without a key and rows beyond the last get an infinite logarithm,
+// so that their weights are 0. 256 threads and 64 rows per block.
 template <class Element, int dv>
 __device__ __forceinline__ void prepare_rows(const Element* d_o, const Element* o, const float* lse, float* lse_out, float* delta_out,
                                              int heads, int rows, int padded_rows, long long do_batch, long long do_head,
@@ -162,7 +163,7 @@ __device__ __forceinline__ void prepare_rows(const Element* d_o, const Element* 
 #pragma unroll
     for (int column = 0; column < dv; column += lanes * 8) {
         const int at = column + lane * 8;
-        Pack<Element, 8> left[steps], right[steps];  // all loads before the first sum
+        Pack<Element, 8> left[steps], right[steps];  // all loads come before the first sum
 #pragma unroll
         for (int step = 0; step < steps; ++step) {
             const int row = first + step * rows_at_once;

@@ -34,10 +34,10 @@ using std::int64_t;
 // How dQ's parts are added (kernel.cuh).
 enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 
-constexpr int64_t kMostShared = 227 << 10;  // the most that a block can have
+constexpr int64_t kMostShared = 227 << 10;  // the largest shared memory of a block
 constexpr int64_t kTicketBytes = 16;        // the ticket has its own bytes unless tiles fill shared memory
-constexpr int64_t kTicketInts = 4;          // ints of the ticket, before the counters of turns
-constexpr int64_t kAdders = 2;              // in order, a counter each
+constexpr int64_t kTicketInts = 4;          // ints of the ticket, before the counters of each tile
+constexpr int64_t kAdders = 2;              // threads that add in order, with a counter each
 
 // clang-format off
 #define ATTENTION_BWD_ONE_PASS_PARAMETERS(ROW) \
@@ -59,7 +59,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_ONE_PASS_PARAMETERS)
 
     int64_t k_rows() const { return 64 * groups; }
-    // dQ of a tile of queries in f32, and how it is divided among the groups.
+    // Bytes of dQ of a tile of queries in f32, and how it is divided among the groups.
     int64_t dq_bytes(const View& view) const { return block_q * padded(view.d) * 4; }
     int64_t m_blocks(const View& view) const { return (swap_dq != 0 ? padded(view.d) : block_q) / 64; }
     int64_t dq_columns(const View& view) const {
@@ -74,7 +74,7 @@ struct ResolvedConfig {
         return columns * (groups / blocks) == (swap_dq != 0 ? block_q : padded(view.d)) &&
                (columns % span == 0 || span % columns == 0);
     }
-    // Whether sums end with the rows, and not with the last tile.
+    // Whether the sums have only existing rows, not whole last tiles.
     bool ends_with_rows(const View& view) const {
         return dq_path != kFromRegisters && swap_dq != 0 && groups == 2 && m_blocks(view) == 2 && block_q % 64 != 0;
     }
@@ -85,8 +85,8 @@ struct ResolvedConfig {
                              stages * block_q * 8 + (2 * stages + 1 + 2 * dq_buffers) * 8 + 8;
         return used + 1024 + kTicketBytes > kMostShared ? used : used + 1024;
     }
-    // dK, dV; scores and their gradients, in whose registers P and dS are packed unless dV's product begins earlier, and then dQ.
-    // The rest is what ptxas needs beside, by what it compiled.
+    // Registers: dK, dV; scores and their gradients, in whose registers P and dS are packed unless dV's product begins earlier;
+    // then dQ. The constant is what ptxas needed in addition when it compiled such kernels.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
         const int64_t early = early_dv == 1 ? scores / 2 : early_dv == 2 ? scores / 4 : 0, dq = dq_columns(view) / 2;
@@ -111,7 +111,8 @@ bool grows(const View& view) {
     return view.band.has_high && !view.band.has_low;
 }
 
-// The vectors of rows and the counters of turns; the sums are the workspace, behind these where dQ has no room for them.
+// The two vectors of rows and the counters. They lie in dQ if it is large enough, else at the start of the workspace, before the
+// sums.
 int64_t scratch_bytes(const View& view, const ResolvedConfig& s) {
     return 2 * vector_bytes(view) + counter_bytes(view, s);
 }
@@ -180,7 +181,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dQ is added in no fixed order although the problem is deterministic",
              {"dq_path"},
              rule([=](const ResolvedConfig& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
-            // One group has no room for dQ of 128 columns.
+            // One group cannot hold dQ of 128 columns.
             {"a tile has twice the keys that there are", {"groups"}, rule([=](const ResolvedConfig& s) {
                  return s.groups == 1 || s.k_rows() < 2 * view.kv_len || padded(view.d) == 128;
              })},
@@ -265,14 +266,14 @@ class AttentionBwdOnePass final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 };
 
-// Tiles that a diagonal crosses are computed whole, but in part beside waits: of what they have too much 0.6 counts.
+// Tiles that the diagonal crosses are computed whole, but partly during waits: 0.6 of the surplus counts.
 double computed_pairs(const View& view, const ResolvedConfig& s) {
     const auto diagonal = static_cast<double>(view.b * view.q_heads * std::min(view.q_len, view.kv_len));
     return view.visible_pairs() + (grows(view) ? 0.3 * diagonal * static_cast<double>(s.k_rows() + s.block_q) : 0.0);
 }
 
-// Microseconds, for ranking: products at a rate that grows with the tiles, what a block takes before and behind them, a share of
-// the longest tile at the end, and the bytes of the other kernels. Fitted to 291 finalists of sweeps on an H200: within 6 %.
+// Microseconds, for ranking: products at a rate that grows with the tiles, a block's time before and after them, a share of the
+// longest tile at the end, and the bytes of the other kernels. Fitted to 291 finalists of sweeps on an H200: within 6 %.
 double predict(const View& view, const ResolvedConfig& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const bool is_ordered = s.dq_path == kOrdered;
@@ -288,7 +289,7 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     if (s.dq_buffers == 2) rate *= is_ordered ? 1.01 : 0.995;
     if (s.l2_group_mib == 0) rate *= is_ordered ? 0.87 : 0.99;
     double us = macs / (rate * 2048.0 * sms * std::max(device.clock_mhz, 1.0));
-    // An add in order takes 2.6 us until the next tile of keys may add.
+    // In order, the next tile of keys may add only 2.6 us after the previous one.
     if (is_ordered) us = std::max(us, 2.6 / sms * pairs / static_cast<double>(s.k_rows() * s.block_q));
     const auto tiles = static_cast<double>(ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads);
     const double waves = tiles / sms;

@@ -1,8 +1,8 @@
 // dQ, dK and dV of attention on Hopper in one pass: a block owns a tile of keys and walks the queries that see them. Scores and
 // weights are computed once, transposed, in registers that are the A operands of dV and dK:
 //   S^T = K Q^T, P^T = 2^(S^T c - lse log2 e), dP^T = V dO^T, dS^T = P^T (dP^T - delta), dV += P^T dO, dK += dS^T Q.
-// dS^T also goes to shared memory, where all warpgroups take dQ = dS K of the tile of queries from it. These f32 fragments are
-// added up in the workspace, in no order or in that of the blocks' tickets, and a last kernel turns the sums to dQ.
+// dS^T also goes to shared memory, from which all warpgroups compute dQ = dS K of the tile of queries. These f32 fragments are
+// added up in the workspace, in any order or in the order of the blocks' tickets, and a last kernel converts the sums to dQ.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -11,14 +11,14 @@ constexpr int d = ${d};                        // columns of Q and K
 constexpr int dv = ${dv};                      // head size of V, O and dO
 constexpr int has_low = ${has_low};            // whether the mask has a bound on the left
 constexpr int has_high = ${has_high};          // the same for the right side
-constexpr int groups = ${groups};              // math warpgroups of 64 keys
+constexpr int groups = ${groups};              // consumer warpgroups of 64 keys
 constexpr int block_q = ${block_q};            // queries of a tile
 constexpr int stages = ${stages};              // tiles of queries in shared memory
-constexpr int ds_buffers = ${ds_buffers};      // tiles of dS there
-constexpr int dq_path = ${dq_path};            // 0: added from registers, 1: from shared memory, 2: from there in order
-constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ there
+constexpr int ds_buffers = ${ds_buffers};      // tiles of dS in shared memory
+constexpr int dq_path = ${dq_path};            // dQ is added 0: from registers, 1: from shared memory, 2: from there in order
+constexpr int dq_buffers = ${dq_buffers};      // tiles of dQ in shared memory
 constexpr int swap_dq = ${swap_dq};            // 1: dQ^T = K^T dS^T
-constexpr int early_dv = ${early_dv};          // 1: dV's product begins before dP is there, 2: of half of the queries, and dK's too
+constexpr int early_dv = ${early_dv};  // dV's product begins 1: before dP is ready, 2: after half of the queries, and dK's too
 // ---- end of parameters ----
 // clang-format on
 #include "attention/device/mask.cuh"
@@ -41,12 +41,12 @@ using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 using KeyMask = attention::Mask<has_high != 0, has_low != 0>;
 using Meetings = attention_bwd::TileMeetings<has_low != 0, has_high != 0>;
 
-// dS^T in shared memory: rows of keys, along which queries lie in spans of a swizzle.
+// dS^T in shared memory: rows of keys, with queries along them in swizzle spans.
 constexpr int ds_span = block_q % 64 == 0 ? 64 : block_q % 32 == 0 ? 32 : 16;
 constexpr u32 ds_slab_bytes = k_rows * ds_span * 2;
 constexpr u32 ds_bytes = k_rows * block_q * 2;
 
-// How the groups divide dQ, or dQ^T: 64 rows each, and where there are more groups than such rows, parts of the columns.
+// How the groups divide dQ or dQ^T: by blocks of 64 rows and, if there are more groups than such blocks, by columns.
 constexpr int dq_m_blocks = swap_dq ? head_tile / 64 : block_q / 64;
 static_assert(dq_m_blocks > 0 && groups % dq_m_blocks == 0 && (swap_dq ? head_tile : block_q) % 64 == 0);
 constexpr int dq_columns = (swap_dq ? block_q : head_tile) / (groups / dq_m_blocks);
@@ -54,11 +54,11 @@ constexpr int dq_span = swap_dq ? ds_span : span_of(head_tile);
 static_assert(dq_columns % (swap_dq ? 16 : 32) == 0 && (dq_columns % dq_span == 0 || dq_span % dq_columns == 0));
 constexpr int dq_registers = dq_columns / 2;
 constexpr u32 dq_group_bytes = dq_registers * 128 * 4, dq_bytes = dq_group_bytes * groups;
-// Threads that add in order: a part of each tile each, because an add takes longer than the products of a tile.
+// Threads that add in order, each a part of every tile, because an add takes longer than the products of a tile.
 constexpr int adders = is_ordered ? 2 : 1;
 constexpr u32 part_bytes = dq_bytes / adders;
-// A group holds dQ^T of 8 queries behind that of the 8 before, so its sums may end with the last rows. Tiles of 64 and 128 queries
-// divide most lengths and are stored whole, as are those that registers add.
+// A group stores dQ^T in runs of 8 queries one after another, so its sums may end with the last existing rows. Tiles of 64 and
+// 128 queries divide most lengths and are stored whole, and so are tiles added from registers.
 constexpr bool ends_with_rows = is_staged && swap_dq != 0 && groups == 2 && dq_m_blocks == 2 && block_q % 64 != 0;
 constexpr u32 run_bytes = 64 * 8 * 4;  // bytes of a run of 8 queries
 
@@ -82,15 +82,15 @@ struct Shared {
     __device__ __forceinline__ u32 dq_full(int i) const { return barriers + (2 * stages + 1 + i) * 8; }
     __device__ __forceinline__ u32 dq_empty(int i) const { return barriers + (2 * stages + 1 + dq_buffers + i) * 8; }
     __device__ __forceinline__ u32 ticket() const { return dq_empty(dq_buffers); }
-    // To the end of the ticket.
+    // Up to the end of the ticket.
     static constexpr u32 bytes = k_bytes + v_bytes + stages * (q_bytes + do_bytes + 2 * row_bytes) + ds_buffers * ds_bytes +
                                  (is_staged ? dq_buffers * dq_bytes : 0) + (2 * stages + 1 + 2 * dq_buffers) * 8 + 8;
 };
 
-// Whether nothing is left to align tiles, or for a variable apart.
+// Whether no bytes are left to align the tiles, or for a separate variable.
 constexpr bool fills_shared = Shared::bytes + 1024 + 16 > 227 << 10;
 
-// The tiles of queries that meet the block's keys, of one head after the other of those that share the keys.
+// Walks the tiles of queries that meet the block's keys, for each head that shares the keys.
 struct Walk {
     int start, stride, tiles, end_plane;
     int tile, left, plane;
@@ -113,7 +113,7 @@ struct Walk {
     }
 };
 
-// ---- dQ on its way to memory ----
+// ---- moving dQ to memory ----
 
 __device__ __forceinline__ void add_to_memory(float* to, const float* values) {
     asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
@@ -139,7 +139,7 @@ __device__ __forceinline__ void load_quad(const float* from, float* values) {
     const float4 quad = *reinterpret_cast<const float4*>(from);
     values[0] = quad.x, values[1] = quad.y, values[2] = quad.z, values[3] = quad.w;
 }
-// 8 rows of 8 elements, of which each lane holds two of a row.
+// Transposes an 8 x 8 matrix of which each lane holds two elements of a row.
 __device__ __forceinline__ u32 transposed_matrix(u32 pair) {
     u32 result;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
@@ -154,24 +154,25 @@ __device__ __forceinline__ void add_release(int* to) {
     asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(to) : "memory");
 }
 
-// Until `turn` blocks have added. They began before this one, so that none of them waits for it.
+// Waits until `turn` blocks have added. Those blocks began before this one, so they never wait for it.
 __device__ __forceinline__ void await_turn(const int* counter, int turn) {
-    constexpr int most_polls = 1 << 22;  // some seconds: a fault ends the kernel instead of hanging it
+    constexpr int most_polls = 1 << 22;  // some seconds: after a fault the kernel ends instead of hanging
     for (int polls = 0; load_acquire(counter) < turn; ++polls)
         if (polls == most_polls) asm volatile("trap;");
     asm volatile("fence.proxy.async;" ::: "memory");
 }
 
-// Sums of a head, of which only those of rows are stored.
+// Number of sums of a head if only existing rows are stored.
 __device__ __forceinline__ long long sums_of_rows(int rows) {
     return (rows + 7LL) / 8 * (groups * run_bytes / 4);
 }
-// Runs of 8 queries of a tile that have rows.
+// Runs of 8 queries of a tile that have existing rows.
 __device__ __forceinline__ int runs_of_rows(int tile, int rows) {
     return min(block_q / 8, (rows - tile * block_q + 7) / 8);
 }
 
-// The sums of dQ: f32 of all tiles of queries of a head, then of the next head; and a counter of who has added for each part.
+// The sums of dQ: f32, all tiles of queries of a head, then of the next head; and for each part a counter of the blocks that have
+// added.
 struct DqSums {
     float* sums;
     int* counters;
@@ -181,14 +182,15 @@ struct DqSums {
         if constexpr (ends_with_rows) return sums + at.plane * sums_of_rows(rows) + at.tile * (dq_bytes / 4LL);
         return sums + index(at) * (dq_bytes / 4);
     }
-    // Of a thread's part of a tile, or of a group.
+    // Bytes of a thread's part of a tile, or of a group's.
     __device__ __forceinline__ u32 bytes(int tile) const {
         if constexpr (ends_with_rows) return runs_of_rows(tile, rows) * run_bytes;
         return part_bytes;
     }
 };
 
-// What the consumer warpgroups leave in shared memory, by the threads that add it, of which each adds a part of every tile.
+// Adds the dQ tiles that the consumer warpgroups leave in shared memory to the sums; each calling thread adds one part of every
+// tile.
 __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, const DqSums& dq, const Meetings& meetings, int key_tile,
                                            bool descending, int part) {
     Position<dq_buffers> at;
@@ -227,8 +229,8 @@ __device__ __forceinline__ void add_staged(const Shared& shared, Walk walk, cons
 
 // ---- the consumer warpgroups ----
 
-// A descriptor of what lies `sixteenths` * 16 bytes into shared memory: all are sums of a few numbers, so that none is kept in
-// registers. `leading` leads from one span to the next where a product runs along rows.
+// The descriptor of the operand at `sixteenths` * 16 bytes in shared memory. Descriptors are sums of few numbers, so none is kept
+// in registers. `leading` is the distance from one span to the next if a product runs along rows.
 template <int span>
 __device__ __forceinline__ u64 descriptor_of(u32 sixteenths, u32 leading) {
     constexpr u32 upper = (8 * span * 2 >> 4) | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30;
@@ -239,13 +241,13 @@ struct Step {
     const Shared& shared;
     const KeyMask& mask;
     float factor;  // scale log2(e)
-    u32 k, v, q, d_o;      // addresses of the operands in shared memory, in units of 16 bytes: keys and values of the group's rows
+    u32 k, v, q, d_o;      // operand addresses in shared memory, in units of 16 bytes; k and v are those of the group's rows
     u32 dq_a, dq_b;        // addresses of the group's parts of the operands of dQ
     u32 ds_row;            // where the lane's row of matrices is written
     u32 dq_row;            // where the thread's part of dQ is written
-    const DqSums& sums;    // or goes to, from `dq_thread` on
+    const DqSums& sums;    // or, without staging, to `sums` from `dq_thread` on
     int dq_thread;
-    int row, keys_left;    // the thread's first row; keys from there on
+    int row, keys_left;    // the thread's first row; number of keys from there on
     int whole_first, whole_end;  // tiles without a masked score
 
     __device__ __forceinline__ void issue_scores(const Position<stages>& at, float (&s)[block_q / 2]) const {
@@ -254,14 +256,14 @@ struct Step {
                                                                  descriptor_of<span>(q + at.at * (Shared::q_bytes / 16), 0));
         wgmma_commit();
     }
-    // Keys beyond the last would meet zeros of K, but with weights that may be infinite.
+    // Keys beyond the last multiply zeros of K, but their weights may be infinite.
     __device__ __forceinline__ void cut_scores(float (&s)[block_q / 2], int n) const {
         if constexpr (has_low != 0 || has_high != 0) cut(s, mask, row, n * block_q + static_cast<int>(threadIdx.x % 4 * 2));
 #pragma unroll
         for (int i = 0; i < block_q / 2; ++i)
             if (keys_left <= i / 2 % 2 * 8) s[i] = attention::minus_infinity();
     }
-    // Here and below: [begin, end) of the tile's runs of 16 queries.
+    // Here and below: for [begin, end) of the tile's runs of 16 queries.
     template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void weigh(float (&s)[block_q / 2], u32 of_rows) const {
 #pragma unroll
@@ -290,7 +292,7 @@ struct Step {
         const int in_row = lane % 8;
         const int swizzle = ds_span == 64 ? in_row : ds_span == 32 ? in_row / 2 : in_row / 4;
         const u32 to = ds_row + (ds_buffers == 1 ? 0 : buffer) * ds_bytes;
-        if constexpr (ds_buffers == 1 && begin == 0) named_barrier(2, math_threads);  // all have taken dQ of the tile before
+        if constexpr (ds_buffers == 1 && begin == 0) named_barrier(2, math_threads);  // all groups have read the previous dS
 #pragma unroll
         for (int i = begin; i < end; ++i) {
             const int chunk = 2 * i + lane / 16;
@@ -299,7 +301,7 @@ struct Step {
         }
         if constexpr (end == block_q / 16) fence_async_proxy();
     }
-    // Of the tile whose dS all groups have stored or are about to store in `buffer`.
+    // Issues dQ of the tile whose dS all groups have stored, or are about to store, in `buffer`.
     __device__ __forceinline__ void issue_dq(float (&dq)[dq_registers], int buffer) const {
         const u32 of_buffer = (ds_buffers == 1 ? 0 : buffer) * (ds_bytes / 16);
         named_barrier(1, math_threads);
@@ -333,14 +335,14 @@ struct Step {
                                                                   descriptor_of<span>(d_o + at.at * (Shared::do_bytes / 16), 0));
         wgmma_commit();
     }
-    // `sums` += A `tile`, `columns` wide, A from registers.
+    // `sums` += A `tile`, `columns` wide, with A in registers.
     template <int columns, int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void issue_sums(float (&sums)[columns / 2], const u32 (&a)[block_q / 4], u32 tile) const {
         constexpr int span = span_of(columns);
         issue_along_rows<Element, columns, block_q, begin, end>(sums, a, descriptor_of<span>(tile, block_q * span * 2));
         wgmma_commit();
     }
-    // P and dS of a tile as operands.
+    // Packs P and dS of a tile as operands.
     __device__ __forceinline__ void finish_weights(const float (&s)[block_q / 2], const float (&dp)[block_q / 2], u32 (&p)[block_q / 4],
                                                    u32 (&packed)[block_q / 4], u32 of_rows) const {
 #pragma unroll
@@ -353,7 +355,7 @@ struct Step {
             }
         }
     }
-    // All tiles of the walk.
+    // Processes all tiles of the walk.
     __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
         Position<stages> at;
         Position<dq_buffers> dq_at;
@@ -372,7 +374,7 @@ struct Step {
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
             if constexpr (early_dv != 2) weigh(s, of_rows);
             if constexpr (early_dv == 2) {
-                // Products of the first half run beside the weights of the second.
+                // Products of the first half run under the weights of the second.
                 constexpr int half = block_q / 32;
                 const u32 tile_q = q + at.at * (Shared::q_bytes / 16), tile_do = d_o + at.at * (Shared::do_bytes / 16);
                 weigh<0, half>(s, of_rows);
@@ -460,7 +462,7 @@ __device__ __forceinline__ void math(const Shared& shared, const KeyMask& mask, 
     store_rows<value_tile, dv>(to_v, place.batch, place.head, row, keys, d_v, 1.0f);
 }
 
-// The thread that loads.
+// Called by the loading thread.
 __device__ __forceinline__ void load(const Shared& shared, const Place& place, Walk walk, int heads, int padded_rows,
                                      const float* lse, const float* delta, const TensorMap* map_q, const TensorMap* map_do,
                                      const TensorMap* map_k, const TensorMap* map_v) {
@@ -486,7 +488,7 @@ __device__ __forceinline__ void load(const Shared& shared, const Place& place, W
 
 }  // namespace
 
-// Rows for the pass, and what it adds to: sums of 0, or tickets and turns of 0.
+// Prepares the rows for the pass, and zeroes the sums, or the tickets and counters.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_prepare)(const Element* d_o, const Element* o, const float* lse, float* lse_out, float* delta_out, int heads,
                              int rows, int padded_rows, long long do_batch, long long do_head, long long do_row,
@@ -510,7 +512,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
     __shared__ int apart;
     const Shared shared((smem_address(memory) + 1023) & ~1023u);
     int* ticket = &apart;
-    if constexpr (fills_shared) {  // then there is no other, and it begins where tiles may
+    if constexpr (fills_shared) {  // then no static variable fits, and tiles may begin at the first byte
         ticket = reinterpret_cast<int*>(memory + (shared.ticket() - shared.k));
         if (shared.k != smem_address(memory)) asm volatile("trap;");
     }
@@ -548,7 +550,7 @@ extern "C" __global__ void __launch_bounds__(128 * (groups + 1), 1)
     }
 }
 
-// dQ of a tile of queries from its sums, which lie as the accumulators of the groups' threads: a group for each.
+// Converts the sums of a tile of queries to dQ; the sums lie as the accumulators of the groups' threads, group by group.
 extern "C" __global__ void __launch_bounds__(math_threads)
     AUTOTUNE_ENTRY(_finish)(const float* dq_sums, Element* dq, float scale, int heads, int rows, int keys, int mask_low,
                             int mask_high, long long dq_batch, long long dq_head, long long dq_row, int tiles) {

@@ -1,5 +1,5 @@
-// Which tiles of queries meet a tile of keys, and in which order tiles of keys add to the gradient of a tile of queries. One text for
-// device and host; after attention/device/mask.cuh, which each of them finds under another name.
+// The tiles of queries that meet a tile of keys, and the order in which tiles of keys add to the gradient of a tile of queries.
+// Device and host share the text. Include attention/device/mask.cuh first, which each of them finds under another name.
 #pragma once
 
 namespace attention_bwd {
@@ -8,7 +8,7 @@ struct TileRange {
     int first, end;
 };
 
-// Tiles of `block_q` queries and of `block_k` keys that meet under a mask: those of which a query sees a key.
+// Tiles of `block_q` queries and of `block_k` keys meet if one of the queries sees one of the keys.
 template <bool has_low, bool has_high>
 struct TileMeetings {
     attention::Mask<has_low, has_high> mask;
@@ -29,8 +29,8 @@ struct TileMeetings {
         if (first_key >= end_key) return {0, 0};
         return {first_key / block_k, (end_key + block_k - 1) / block_k};
     }
-    // How many tiles of keys add to tile `queries` before tile `keys`, which meets it, does: tiles are worked on in ascending
-    // order, or in descending order.
+    // How many tiles of keys add to tile `queries` before tile `keys`, which meets it, does. Blocks process tiles of keys in
+    // ascending or descending order.
     ATTENTION_EVERYWHERE constexpr int turn(int queries, int keys, bool descending) const {
         const TileRange range = of_queries(queries);
         return descending ? range.end - 1 - keys : keys - range.first;

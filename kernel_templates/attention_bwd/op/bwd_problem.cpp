@@ -11,7 +11,7 @@ namespace {
 
 using attention::Strides;
 
-// Gradients lie as what they are gradients of, unless they have strides of their own.
+// Gradients have the strides of the tensors that they are gradients of, unless they have their own.
 Tensor like(const Tensor& tensor, const char* name, Access access, const std::optional<Strides>& strides, int align) {
     Tensor made = tensor;
     made.name = name;
@@ -28,7 +28,7 @@ Tensor like(const Tensor& tensor, const char* name, Access access, const std::op
     return made;
 }
 
-// The request that attention's own parser reads: without what only the backward has.
+// The request for attention's own parser: without the options of the backward pass.
 ProblemRequest forward_request(const ProblemRequest& request) {
     ProblemRequest forward = request;
     forward.op = "attention";

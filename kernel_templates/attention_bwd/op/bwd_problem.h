@@ -22,10 +22,10 @@ struct View : attention::View {
 
     attention::Strides do_strides, dq_strides, dk_strides, dv_strides;
     int align_do, align_dq, align_dk, align_dv;
-    bool is_deterministic;  // the same bits from the same input are asked for
+    bool is_deterministic;  // the same input must give the same bits
 };
 
-// What is said beyond attention's own spec.
+// What the backward pass adds to attention's own spec.
 struct Spec {
     attention::Spec forward;
     std::array<std::optional<attention::Strides>, 4> strides = {};  // do, dq, dk, dv
@@ -42,10 +42,11 @@ std::vector<Subproblem> subproblems(const Problem& problem);
 
 std::vector<OpTest> tests(const Problem& problem);
 
-// How far gradients may be from the right ones. With p = e^(x - lse), x = scale q k, s = dp - delta, dp = do v, delta = do o, and
-// e = exponent * (|x| + |lse|) + product * scale sum |q||k|:
-//   p by p * (weight + e); p s by p * ((weight + e) |s| + product * (sum |do||v| + sum |do||o|)); a gradient by the sums of these
-//   with what they multiply, and output * |gradient| + least.
+// The largest allowed errors of gradients. With p = e^(x - lse), x = scale q k, s = dp - delta, dp = do v, delta = do o, and e =
+// exponent * (|x| + |lse|) + product * scale sum |q||k|:
+//   of p: p * (weight + e)
+//   of p s: p * ((weight + e) |s| + product * (sum |do||v| + sum |do||o|))
+//   of a gradient: the sums of these with their factors, and output * |gradient| + least.
 struct Bounds {
     double weight = 0, product = 0, exponent = 0, output = 0, least = 0;
 };
@@ -57,7 +58,7 @@ std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& te
 
 // The facts that every family binds: attention's, and align_do, align_dq, align_dk, align_dv.
 std::vector<Binding> facts(const Problem& problem);
-// The arguments with which every kernel's list begins (attention_bwd/device/bwd_call.cuh).
+// The first arguments of every kernel (attention_bwd/device/bwd_call.cuh).
 std::vector<Argument> arguments(const Problem& problem);
 
 }  // namespace autotune::attention_bwd

@@ -15,7 +15,7 @@ using attention_bwd::View;
 
 constexpr std::uint32_t kReferenceThreads = 128;
 constexpr std::int64_t kReferenceRows = 4;        // rows for each block
-constexpr std::int64_t kReferenceBlocks = 65536;  // kernels loop over the rest
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernels loop over the remaining rows
 
 class AttentionBwdOp final : public Op {
   public:
@@ -107,7 +107,7 @@ std::vector<ProblemRequest> AttentionBwdOp::examples() const {
     return requests;
 }
 
-// Without queries nothing flows back to keys and values, without keys nothing to queries.
+// Without queries the gradients of keys and values are zero, without keys those of queries.
 std::optional<std::vector<EmptySum>> AttentionBwdOp::empty_sums(const Problem& problem) const {
     const bool has_pairs = !problem.tensors[attention_bwd::kQ].is_empty() && !problem.tensors[attention_bwd::kK].is_empty();
     if (has_pairs) return std::nullopt;
@@ -130,8 +130,8 @@ double AttentionBwdOp::bytes(const Problem& problem) const {
     return total;
 }
 
-// Two kernels compute the scores, with bounds, for four tests; reads of four bytes or two a thread bind them. Estimated: 150
-// clocks of an SM a pair of rows of 128 columns.
+// Two kernels compute the scores, with bounds, for four tests; their limit is reads of two or four bytes per thread. Estimated:
+// 150 clocks of an SM per pair of rows of 128 columns.
 double AttentionBwdOp::reference_flops(const Problem& problem) const {
     return 15 * flops(problem);
 }

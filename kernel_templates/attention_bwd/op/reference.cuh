@@ -1,5 +1,6 @@
-// The judge of every family of attention's gradients, independent of them, in f64: delta of each row; then a block takes four
-// queries and goes over the keys that they see, for dq, or four keys and goes over the queries that see them, for dk and dv.
+// The reference of every family of attention's gradients, independent of them, in f64: first delta of each row; then a block
+// takes four queries and goes over the keys that they see, for dq, or four keys and goes over the queries that see them, for dk
+// and dv.
 #include "attention_bwd/device/bwd_call.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -31,13 +32,13 @@ struct Shared {
     f64 p[rows][threads], p_error[rows][threads], ps[rows][threads], ps_error[rows][threads];
 };
 
-// A row's logarithm of the sum and delta.
+// The logarithm of a row's sum, and its delta.
 struct RowFacts {
     f64 lse;
     Delta delta;
 };
 
-// Products of the block's rows with a row of the others, and of their absolute values.
+// Products of the block's rows with another row, and of their absolute values.
 struct Products {
     f64 value[rows], size[rows];
 
@@ -58,7 +59,7 @@ struct Products {
     }
 };
 
-// The thread's row of the others beside the block's: those that do not see each other have no weight.
+// Evaluates the thread's other row against the block's rows; pairs that do not see each other have no weight.
 __device__ void judge_rows(Shared& shared, const bool (&is_seen)[rows], const Element* left, const Element* right,
                            const RowFacts (&facts)[rows], f64 scale, const Bounds& bounds) {
     bool any = false;
@@ -88,7 +89,7 @@ __device__ void judge_rows(Shared& shared, const bool (&is_seen)[rows], const El
     }
 }
 
-// Sums of a column, over what a block goes through.
+// Sums of a column over everything that the block goes through.
 struct ColumnSums {
     f64 value[rows], error[rows];
 

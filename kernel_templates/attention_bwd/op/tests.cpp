@@ -1,4 +1,4 @@
-// What the gradients of attention must be, and how far they may be from it.
+// The test inputs of attention's gradients, and the largest errors allowed.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ OpTest test_of(std::string name, const Inputs& in) {
     return test;
 }
 
-// Whether every weight is 1 and every sum one of small integers.
+// Whether every weight is 1 and every sum is one of small integers.
 bool is_exact(const OpTest& test) {
     return test.name == "zero_queries" || test.name == "zero_keys" || test.name == "masked";
 }
@@ -38,7 +38,7 @@ double sum_error(const View& view) {
     return kUnit * (is_strict ? random : std::max(random, count / 8));
 }
 
-// Of queries and keys of -kLow and kLow: the score of every pair, so that weights are 1.
+// Queries are -kLow and keys kLow, so every pair has the same score and weights are 1.
 constexpr float kLow = 12;
 float low_lse(const Problem& problem) {
     const double scale = problem.scalars[attention::kScale].number();
@@ -50,20 +50,20 @@ float low_lse(const Problem& problem) {
 std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const Fill normal = Fill::normal(), signs = Fill::integers(-1, 1), none = Fill::constant(0);
-    // Near the logarithm of the sums that normal scores have, so that weights are what they are in use.
+    // Near the logarithm of the sums of normal scores, so that weights are as in real use.
     const Fill lse = Fill::normal(static_cast<float>(std::log(static_cast<double>(view.kv_len)) + 0.5), 0.25F);
     std::vector<OpTest> all = {
         test_of("zero_queries", {none, signs, signs, signs, none, signs}),
         test_of("zero_keys", {signs, none, signs, signs, none, signs}),
         // Rows without a key have weights of 0, whatever their scores would give.
         test_of("masked", {normal, normal, normal, normal, Fill::constant(-std::numeric_limits<float>::infinity()), normal}),
-        // Scores far below 0, where a key that is not there, with a score of 0, would have an infinite weight.
+        // Scores far below 0: a key that does not exist, with a score of 0, would have an infinite weight.
         test_of("low_scores",
                 {Fill::constant(-kLow), Fill::constant(kLow), signs, signs, Fill::constant(low_lse(problem)), signs}),
         test_of("numeric", {normal, normal, normal, normal, lse, normal}),
     };
     all.back().is_typical = true;
-    constexpr double kEnough = 256;  // elements; of fewer, one that is near zero fails a right kernel
+    constexpr double kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
     const double ratio = 2.5 * weight_error(view) + 64 * kUnit + sum_error(view) / 2;
     for (OutputCheck& output : all.back().outputs) {
         const Tensor& tensor = problem.tensors[static_cast<std::size_t>(output.tensor)];
@@ -80,7 +80,7 @@ Bounds bounds_of(const View& view, const OpTest& test) {
     bounds.weight = 2 * weight_error(view) + input + sum_error(view);
     bounds.product = 4 * kUnit * (2 + std::sqrt(static_cast<double>(std::max(view.d, view.dv)))) + 2 * input;
     bounds.exponent = 8 * kUnit;
-    // Weights of f16 underflow, and so do the numbers that they are multiplied with.
+    // f16 weights underflow, and so do the numbers that they are multiplied with.
     if (view.type == DType::f16)
         bounds.least += underflow_roundoff(view.type) * 16 * std::sqrt(static_cast<double>(view.kv_len + view.q_len));
     return bounds;

@@ -32,7 +32,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_SIMT_PARAMETERS)
 };
 
-// The same formulas as in kernel.cuh.
+// kernel.cuh has the same formulas.
 struct Geometry : ResolvedConfig {
     Geometry(const Config& c, const View& view)
         : ResolvedConfig(resolve<ResolvedConfig>(c)),
@@ -49,7 +49,7 @@ struct Geometry : ResolvedConfig {
     std::int64_t smem_bytes() const {
         return 4 * ((block + tile) * (columns_d + columns_v) + 8 * tile + block * round_up(tile, 32)) + 8 * tile;
     }
-    // Of the pass for dK and dV, which has more sums.
+    // Registers of the pass for dK and dV, which has more sums.
     std::int64_t registers() const {
         constexpr std::int64_t kOther = 44;
         const std::int64_t held = (reads_weights() ? 1 : 2) * own * other;
@@ -57,7 +57,7 @@ struct Geometry : ResolvedConfig {
         return own * (columns_d + columns_v) / threads_x + std::max(scores, passes == 1 ? dq_registers() : 0) + kOther;
     }
     bool reads_weights() const { return own * other >= 32; }
-    // Of the pass that adds to dQ: 16 threads share a quad of queries (kernel.cuh).
+    // For the pass that adds to dQ: 16 threads share a quad of queries (kernel.cuh).
     std::int64_t dq_quads() const { return tile / (threads / 16 * 4); }
     std::int64_t dq_registers() const {
         const std::int64_t runs = ceil_div(columns_d, 64);
@@ -190,7 +190,7 @@ LaunchPlan AttentionBwdSimt::plan(const Problem& problem, const Config& config, 
     return plan;
 }
 
-// Multiplications and the loads that feed them share the issue slots; shared memory answers one row of banks a clock.
+// Multiplications and the loads that feed them share the issue slots; shared memory serves one row of banks per clock.
 Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& device) const {
     return [view = View(problem), device](const Config& c) -> std::optional<double> {
         constexpr double kLanesPerClock = 128, kSustainedClock = 0.88, kExpPerClock = 16;
@@ -221,7 +221,7 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
         const double blocks = real(view.b * view.kv_heads * ceil_div(view.kv_len, g.block));
         const double uneven =
             1 + (c["order"] == 0 && view.is_masked() ? 0.25 : 0.08) + std::max(0.0, device.identity.sm_count / blocks - 1);
-        // Of kernels that differ in these alone, on an H200.
+        // Measured on an H200 with kernels that differ only in these parameters.
         const double measured = (c["unroll"] == 4 ? 0.95 : c["unroll"] == 2 ? 1 : 1.055) * (g.threads_x == 8 ? 1.08 : 1);
         return 8 + measured * uneven * total / (device.identity.sm_count * device.clock_mhz * kSustainedClock);
     };

@@ -1,6 +1,6 @@
-// Gradients of attention in f32 on the ordinary cores, strict products and sums. In two passes without atomics: a block with its
-// queries goes through the keys for dQ, and a block with its keys through the queries for dK and dV. Both passes are one text: a
-// block has own rows (q and dO, or k and v) and goes through tiles of the others. In one pass blocks with their keys add to dQ too,
+// Gradients of attention in f32 on the CUDA cores, strict products and sums. Two passes without atomics: a block with its queries
+// goes through the keys for dQ, and a block with its keys through the queries for dK and dV. Both passes share the code: a block
+// has own rows (q and dO, or k and v) and goes through tiles of the others. With one pass, blocks with their keys also add to dQ,
 // in any order.
 #include "attention_bwd/device/bwd_call.cuh"
 #include "common/ptx.cuh"
@@ -22,8 +22,8 @@ constexpr int align_dk = ${align_dk};
 constexpr int align_dv = ${align_dv};
 constexpr int threads = ${threads};
 constexpr int threads_x = ${threads_x};
-constexpr int thread_own = ${thread_own};      // rows of the block, of a thread
-constexpr int thread_other = ${thread_other};  // rows of a tile, of a thread
+constexpr int thread_own = ${thread_own};      // rows of the block per thread
+constexpr int thread_other = ${thread_other};  // rows of a tile per thread
 constexpr int unroll = ${unroll};
 constexpr int resident_blocks = ${resident_blocks};
 constexpr int passes = ${passes};
@@ -36,18 +36,18 @@ namespace {
 
 constexpr int block = threads_y * thread_own;
 constexpr int tile_rows = threads_x * thread_other;
-constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // runs of four columns that a thread holds
+constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // runs of four columns per thread
 constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
 static_assert(tile_rows % vec == 0, "weights are read four at a time");
 
-// Rows cover whole runs. Those of a tile are four elements longer than they need be, so that neighbouring ones begin in other banks.
-// Those of the block and of weights have their columns turned instead, which leaves room for a tile of 128 x 64 with 128 columns.
+// Rows have whole runs. Rows of a tile are padded by four elements, so that neighbouring ones begin in different banks. Rows of
+// the block and of weights have XORed columns instead, which leaves room for a tile of 128 x 64 with 128 columns.
 constexpr int own_ld_d = runs_d * threads_x * vec, ld_d = own_ld_d + vec;
 constexpr int own_ld_v = runs_v * threads_x * vec, ld_v = own_ld_v + vec;
 constexpr int ld_w = (tile_rows + 31) / 32 * 32;
 
 struct RowFacts {
-    f32 lse, delta;  // in units of log 2; +inf and 0 where a row has no weight or is not there
+    f32 lse, delta;  // in units of log 2; +inf and 0 if a row has no weight or does not exist
 };
 
 struct Shared {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void apply_mask(Scores& scores, const Masks& mask, in
     }
 }
 
-// The threads of a row are of one warp: they wait for no other.
+// The threads of a row belong to one warp, so they need no block barrier.
 __device__ __forceinline__ void share_weights(f32* to, const Scores& weights, const Place& place) {
     __syncwarp();
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int co
 
 // ---- dQ of a tile of queries, in one pass ----
 
-// A thread has quads of queries and of columns. As in Place, lanes beside each other have other queries and the same columns.
+// A thread has quads of queries and of columns. As in Place, neighbouring lanes have different queries and the same columns.
 constexpr int dq_threads_x = 16;
 constexpr int dq_threads_y = threads / dq_threads_x;
 constexpr int dq_quads = passes == 1 ? tile_rows / (dq_threads_y * vec) : 1;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void add_to_memory(f32* to, const f32 (&values)[vec])
     for (int i = 0; i < vec; ++i) atomicAdd(to + i, values[i]);
 }
 
-// Adds dS^T K, of the block's keys, to the tile's `count` rows at `to`.
+// Adds dS^T K, for the block's keys, to the tile's `count` rows at `to`.
 __device__ __forceinline__ void add_dq(f32* to, i64 row_elements, int count, f32 factor, const f32* weights, const f32* keys) {
     const int x = threadIdx.x / 2 % dq_threads_x * vec;
     const int y = (threadIdx.x / (2 * dq_threads_x) * 2 + threadIdx.x % 2) * vec;
@@ -189,7 +189,7 @@ __device__ __forceinline__ void add_dq(f32* to, i64 row_elements, int count, f32
 
 constexpr int delta_warps = 8;
 
-// Whether weights are read again, where registers are too few to keep them.
+// Whether weights are read again, because there are too few registers to keep them.
 constexpr bool reads_weights = thread_own * thread_other >= 32;
 
 }  // namespace
@@ -247,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     clear(sums);
     for (int tile = begin; tile < end; ++tile) {
         const int left = kv_len - tile * tile_rows;
-        __syncthreads();  // the tile before is read
+        __syncthreads();  // the previous tile has been read
         copy_rows<tile_rows, d, ld_d, align_k>(shared.left, keys + static_cast<i64>(tile) * tile_rows * k_row, k_row, left);
         copy_rows<tile_rows, dv, ld_v, align_v>(shared.right, values + static_cast<i64>(tile) * tile_rows * v_row, v_row, left);
         ptx::cp_async_commit();
@@ -282,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const int kv_heads = q_heads / group;
     const int tiles_k = (kv_len + block - 1) / block;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_k, batches * kv_heads, kv_heads, order, 1);
-    // The first keys are seen by most queries: where long tiles come first, theirs do.
+    // Most queries see the first keys: if long tiles come first, those of the first keys do.
     const int own_tile = order == attention::heads_outside ? at.tile : tiles_k - 1 - at.tile;
     const int first = own_tile * block, last = min(first + block, kv_len) - 1;
     const auto seen = attention::seen_from_keys(call.forward.mask<has_low, has_high>(), q_len);
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         const int head = head_of(step), first_other = first_of(step), left = q_len - first_other;
         copy_rows<tile_rows, d, ld_d, align_q>(
             shared.left, q + call.forward.q_strides.of_head(at.b, head) + static_cast<i64>(first_other) * q_row, q_row, left);
-        // Of rows that are not there all is 0, what q, dO and their facts are: so are their parts of every sum.
+        // For rows that do not exist q, dO and their facts are 0, and so are their parts of every sum.
         const RowFacts* const from = facts + (static_cast<i64>(at.b) * q_heads + head) * q_len + first_other;
         for (int i = threadIdx.x; i < tile_rows; i += threads)
             ptx::cp_async<sizeof(RowFacts)>(ptx::shared_address(shared.facts + i), from + i, i < left ? sizeof(RowFacts) : 0);
@@ -327,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         const int first_other = first_of(step), tile = begin + step % tiles;
         const bool is_last = step + 1 == steps;
         ptx::cp_async_wait<0>();
-        __syncthreads();  // the tile is there, and weights of the one before are read
+        __syncthreads();  // the tile has arrived, and the weights of the previous one have been read
         Scores scores, products;
         multiply_rows<d, own_ld_d, ld_d>(scores, shared.own_left, shared.left, place, place.turn());
         if (tile < begin_full || tile >= end_full) apply_mask(scores, seen, first, first_other, place);
@@ -347,12 +347,12 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
             for (int j = 0; j < thread_other; ++j) {
                 if constexpr (reads_weights) scores[i][j] = shared.weights[place.own(i) * ld_w + (place.other(j) ^ place.turn())];
                 scores[i][j] *= products[i][j] - shared.facts[place.other(j)].delta;
-                // Keys behind the last have weights that may be infinite.
+                // Keys beyond the last may have infinite weights.
                 if (passes == 1 && place.own(i) >= kv_len - first) scores[i][j] = 0;
             }
         share_weights(shared.weights, scores, place);
         add_product<tile_rows, ld_w, ld_d>(of_keys, shared.weights, shared.left, place, place.turn());
-        __syncthreads();  // queries are read, and all have shared their weights
+        __syncthreads();  // queries have been read, and all threads have shared their weights
         if (!is_last) fetch_queries(step + 1);
         if constexpr (passes == 1) {
             Element* const to = d_q + call.dq_strides.of_head(at.b, head_of(step)) + static_cast<i64>(first_other) * dq_row;

@@ -35,7 +35,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_BWD_TWO_PASS_PARAMETERS)
 };
 
-// The same formulas as in kernel.cuh.
+// kernel.cuh has the same formulas.
 struct Geometry : ResolvedConfig {
     Geometry(const Config& c, const View& view) : ResolvedConfig(resolve<ResolvedConfig>(c)), d(view.d), dv(view.dv) {}
 

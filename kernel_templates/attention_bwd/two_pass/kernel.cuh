@@ -1,6 +1,6 @@
 // Gradients of attention in two passes over the scores on mma.sync m16n8k16, without atomics: a block with its queries goes
-// through the keys for dQ, and a block with its keys through the queries for dK and dV. Scores are computed twice; nothing is
-// written but the gradients, so the same input gives the same bits. A kernel before them sums do * o of each row.
+// through the keys for dQ, and a block with its keys through the queries for dK and dV. Scores are computed twice; only the
+// gradients are written, so the same input gives the same bits. A first kernel sums do * o of each row.
 #include "attention_bwd/device/bwd_call.cuh"
 #include "common/ptx.cuh"
 // clang-format off
@@ -44,7 +44,7 @@ using RowsV = attention::Rows<dv, swizzle_v>;
 
 struct Lane {
     int id, warp;
-    int a_row, a_chunk;  // what ldmatrix reads, for A and for a B that is stored by rows of the sum: rows, then chunks
+    int a_row, a_chunk;  // lane addresses for ldmatrix: for A, and for B stored by rows of the sum: rows, then chunks
     int b_row, b_chunk;  // for B stored by rows of the result: chunks, then rows
 
     __device__ __forceinline__ Lane()
@@ -102,7 +102,7 @@ __device__ __forceinline__ void add_product(f32 (&sums)[2 * column_steps][4], co
     }
 }
 
-// Accumulators of a product as the left operand of the next.
+// Packs the accumulators of a product as the left operand of the next.
 template <int steps>
 __device__ __forceinline__ void pack(Fragment (&to)[steps], const f32 (&from)[2 * steps][4]) {
 #pragma unroll
@@ -123,7 +123,7 @@ __device__ __forceinline__ void clear(f32 (&sums)[count][4]) {
         for (int i = 0; i < 4; ++i) sums[n][i] = 0;
 }
 
-// Numbers of the rows that a thread's accumulators are seen or not by: rows lane / 4 and that + 8 of the warp.
+// The rows by which a thread's accumulators are masked: rows lane / 4 and lane / 4 + 8 of the warp.
 template <class Masks, int count>
 __device__ __forceinline__ void apply_mask(f32 (&scores)[count][4], const Masks& mask, int first_row, int first_column,
                                            const Lane& lane) {
@@ -142,7 +142,7 @@ __device__ __forceinline__ void apply_mask(f32 (&scores)[count][4], const Masks&
     }
 }
 
-// The rows of a warp times `factor`, through the memory in which its own operand lay.
+// Stores the rows of a warp times `factor`, staged in the shared memory of its own operand.
 template <class Layout, int columns, int align, int count>
 __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int rows, const f32 (&sums)[count][4], f32 factor,
                                            u32 staging, const Lane& lane) {
@@ -166,8 +166,8 @@ __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int ro
     }
 }
 
-// Of each row: the logarithm of its sum in units of log 2, and delta. Rows without weight, and those that are not there, have
-// +inf and 0: all their weights are 0.
+// Of each row: the logarithm of its sum in units of log 2, and delta. Rows without weight and rows that do not exist have +inf
+// and 0, so that all their weights are 0.
 struct RowFacts {
     f32 lse, delta;
 };
@@ -271,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(32 * q_warps, resident_blocks)
         add_product<RowsD, steps_d>(sums, weights, shared_k + slot * k_bytes, lane);
     }
     ptx::cp_async_wait<0>();
-    if (begin >= end) __syncthreads();  // every thread's copies have landed before results are staged there
+    if (begin >= end) __syncthreads();  // every thread's copies must have landed before results are staged there
     store_rows<RowsD, d, align_dq>(d_q + call.dq_strides.of_head(at.b, at.head) + static_cast<i64>(first_row) * dq_row, dq_row,
                                    q_len - first_row, sums, scale, shared_q, lane);
 }
@@ -287,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(32 * k_warps, resident_blocks)
     const int kv_heads = q_heads / group;
     const int tiles_k = (kv_len + block_k - 1) / block_k;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_k, batches * kv_heads, kv_heads, order, 1);
-    // The first keys are seen by most queries: where long tiles come first, theirs do.
+    // Most queries see the first keys: if long tiles come first, those of the first keys do.
     const int own_tile = order == attention::heads_outside ? at.tile : tiles_k - 1 - at.tile;
     const int first_row = own_tile * block_k, last_row = min(first_row + block_k, kv_len) - 1;
     const auto seen = attention::seen_from_keys(call.forward.mask<has_low, has_high>(), q_len);
@@ -298,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(32 * k_warps, resident_blocks)
     const u32 shared_k = ptx::shared_address(memory), shared_v = shared_k + k_bytes;
     const u32 shared_q = shared_v + v_bytes, shared_do = shared_q + stages * q_bytes;
     RowFacts* const shared_facts = reinterpret_cast<RowFacts*>(memory + k_bytes + v_bytes + stages * (q_bytes + do_bytes));
-    // All tiles of queries of one head after the other.
+    // All tiles of queries, one head after the other.
     const int tiles = max(end - begin, 0), turns = tiles * group;
     const auto fetch = [&](int turn) {
         if (turn < turns) {

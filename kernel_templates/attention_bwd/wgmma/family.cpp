@@ -49,7 +49,7 @@ struct ResolvedConfig {
 
     int64_t q_rows() const { return 64 * q_warpgroups; }
     int64_t k_rows() const { return 64 * k_warpgroups; }
-    // Dynamic shared memory: alignment, what is owned, the ring, barriers.
+    // Dynamic shared memory: alignment, the owned rows, the ring, barriers.
     int64_t q_smem_bytes(const View& view) const {
         return 1024 + (q_rows() + q_stages * q_block_k) * columns(view) * 2 + (2 * q_stages + 1) * 8;
     }
@@ -59,15 +59,15 @@ struct ResolvedConfig {
     static int64_t columns(const View& view) { return padded(view.d) + padded(view.dv); }
 };
 
-// What ptxas needs for wide sums beside their registers, by what it compiled.
+// Registers that ptxas needs for wide sums in addition to the sums themselves, from compiled kernels.
 int64_t beside(int64_t columns) {
     return std::max<int64_t>(columns - 128, 0) / 4;
 }
-// dQ, scores, their gradients, the latter again as an operand.
+// dQ, scores, their gradients, and the gradients again as an operand.
 int64_t q_registers(const View& view, int64_t block_k) {
     return padded(view.d) / 2 + block_k + block_k / 4 + 32 + beside(padded(view.d));
 }
-// Whether a block of the pass of dK and dV computes one of them alone (kernel.cuh).
+// Whether a block of the pass of dK and dV computes only one of them (kernel.cuh).
 bool splits_sums(const View& view) {
     return ResolvedConfig::columns(view) > 344;
 }
@@ -93,7 +93,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
         {"dQ, scores and their gradients exceed the registers that setmaxnreg can give",
          {"q_warpgroups", "q_block_k"},
          rule([=](const ResolvedConfig& s) {
-             // One group may have 255, which both bounds of a window take beside wide sums.
+             // A thread of a single group may have 255 registers, which suffices for both bounds of a window next to wide sums.
              const int64_t bounds = view.band.has_low && s.q_warpgroups > 1 ? beside(padded(view.d)) / 2 : 0;
              return q_registers(view, s.q_block_k) + bounds <= registers_of(s.q_warpgroups);
          })},
@@ -115,7 +115,7 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     };
 }
 
-// The largest of the domain that fits in registers.
+// The largest value of the domain that fits into the registers.
 int64_t widest(const View& view, int64_t groups, int64_t most, int64_t (*registers)(const View&, int64_t)) {
     for (int64_t length = most; length > 32; length -= 16)
         if (registers(view, length) <= registers_of(groups)) return length;
@@ -177,14 +177,14 @@ LaunchStep key_step(const Problem& problem, const View& view, const ResolvedConf
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
-    // The first keys are those that most queries see: they come first in any order.
+    // Most queries see the first keys: they come first in any order.
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
         step.arguments.push_back(i32(value));
     return step;
 }
 
-// Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end. Fitted as
-// that of one_pass.
+// Microseconds, for ranking: products at a rate that grows with the tiles, and a share of the longest tile at the end. Fitted
+// like that of one_pass.
 double predict(const View& view, const ResolvedConfig& s, const Device& device) {
     const double sms = std::max(device.identity.sm_count, 1);
     const auto columns = static_cast<double>(ResolvedConfig::columns(view));
@@ -197,7 +197,7 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     };
     const bool grows = view.band.has_high && !view.band.has_low;
     const int64_t heads = view.b * view.q_heads;
-    // Pairs of tiles that a diagonal crosses are computed whole, but in part beside waits.
+    // Pairs of tiles that the diagonal crosses are computed whole, but partly during waits.
     const auto pairs = [&](int64_t owned, int64_t walked) {
         const auto diagonal = static_cast<double>(heads * std::min(view.q_len, view.kv_len));
         return view.visible_pairs() + (grows ? 0.3 * diagonal * static_cast<double>(owned + walked) : 0.0);
@@ -208,7 +208,7 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
     const double q_us = q_macs * scale / rate(s.q_warpgroups, s.q_block_k),
                  k_us = k_macs * scale / rate(s.k_warpgroups, s.k_block_q);
-    // With what a block takes before and behind its products.
+    // Including a block's time before and after its products.
     const auto tail = [&](double us, int64_t tiles) {
         const double waves = static_cast<double>(tiles) / sms, blocks_us = 5.7 * std::max(waves, 1.0);
         if (!grows) return blocks_us + us * std::max(1.0, 1 / waves);

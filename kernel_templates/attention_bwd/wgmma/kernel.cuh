@@ -1,11 +1,11 @@
 // dQ, dK and dV of attention on Hopper, in two passes without atomics: one owns tiles of queries and walks keys, the other owns
 // tiles of keys and walks queries. Both compute the scores and their weights again, in the layout in which the registers of one
 // product are the A operand of the next:
-//   S = Q K^T, P = 2^(S c - lse log2 e), dP = dO V^T, dS = P (dP - delta), dQ += dS K         with queries along M,
-//   the same transposed, dV += P^T dO, dK += dS^T Q                                           with keys along M.
-// Where dK and dV together exceed the registers of a warpgroup, blocks own keys for dK or for dV: the scores are computed three times.
-// A first kernel leaves lse log2 e and delta = sum(O dO) of each row in the workspace, rows beyond the last with lse = inf, so
-// that their weights are 0.
+//   with queries along M: S = Q K^T, P = 2^(S c - lse log2 e), dP = dO V^T, dS = P (dP - delta), dQ += dS K
+//   with keys along M: the same transposed, dV += P^T dO, dK += dS^T Q.
+// If dK and dV together exceed the registers of a warpgroup, each block owns its keys for only one of them, and the scores are
+// computed three times. A first kernel leaves lse log2 e and delta = sum(O dO) of each row in the workspace; rows beyond the last
+// have lse = inf, so that their weights are 0.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -14,10 +14,10 @@ constexpr int d = ${d};                  // columns of Q and K
 constexpr int dv = ${dv};                // head size of V, O and dO
 constexpr int has_low = ${has_low};      // whether the mask has a bound on the left
 constexpr int has_high = ${has_high};    // the same for the right side
-constexpr int q_warpgroups = ${q_warpgroups};    // pass of dQ: math warpgroups of 64 queries
+constexpr int q_warpgroups = ${q_warpgroups};    // pass of dQ: consumer warpgroups of 64 queries
 constexpr int q_block_k = ${q_block_k};  // keys of a tile
 constexpr int q_stages = ${q_stages};
-constexpr int k_warpgroups = ${k_warpgroups};    // pass of dK and dV: math warpgroups of 64 keys
+constexpr int k_warpgroups = ${k_warpgroups};    // pass of dK and dV: consumer warpgroups of 64 keys
 constexpr int k_block_q = ${k_block_q};  // queries of a tile
 constexpr int k_stages = ${k_stages};
 // ---- end of parameters ----
@@ -86,7 +86,7 @@ struct QueryStep {
         weigh<is_masked>(s, dp, n);
         pack<Element>(s, ds);
     }
-    // Tile n, with the product of tile n + 1's dS and K still to come.
+    // Processes tile n, while the product of tile n + 1's dS and K is still to come.
     template <bool is_masked>
     __device__ __forceinline__ void next(Position<q_stages>& at, int n, u32 (&ds)[q_block_k / 4],
                                          float (&dq)[head_tile / 2]) const {
@@ -179,7 +179,7 @@ struct KeyStep {
     u64 k, v, q, d_o, q_by_rows, do_by_rows;
     int row;
 
-    // Tile n of queries, with products of the tile before perhaps still on their way: `before` is its stage, or -1.
+    // Processes tile n of queries; products of the previous tile may still be in flight: `before` is its stage, or -1.
     template <bool of_k, bool of_v, bool is_masked>
     __device__ __forceinline__ void run(Position<k_stages>& at, int& before, int n, float (&dk)[head_tile / 2],
                                         float (&d_v)[value_tile / 2]) const {
@@ -223,7 +223,7 @@ struct KeyStep {
             wgmma_fence();
             issue_along_rows<Element, head_tile, k_block_q>(dk, ds, descriptor_at(q_by_rows, at.at * KeyShared::q_bytes));
             wgmma_commit();
-            if constexpr (of_v) wgmma_wait<1>();  // P's registers are free for the next tile's
+            if constexpr (of_v) wgmma_wait<1>();  // P's registers are free for the next tile
         }
         before = at.at;
         at.next();
@@ -343,7 +343,7 @@ extern "C" __global__ void __launch_bounds__(k_threads, 1)
     const KeyShared shared((smem_address(memory) + 1023) & ~1023u);
     init_barriers<k_stages>(shared, 4 * k_warpgroups);
     const KeyMask mask = attention::seen_from_keys(RowMask{mask_low, mask_high, keys}, rows);
-    const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // of a tile's two blocks, the one for dV
+    const bool is_second = splits_sums && static_cast<int>(blockIdx.x) >= all_tiles;  // the block for dV
     const Place place = place_of({tiles, kv_heads, heads_at_once, all_tiles, descending},
                                  static_cast<int>(blockIdx.x) - (is_second ? all_tiles : 0));
     const int first_key = place.tile * k_rows;
