@@ -24,7 +24,7 @@ std::size_t worker_count(const WorkerSettings& settings) {
     return static_cast<std::size_t>(settings.compile_workers > 0 ? settings.compile_workers : usable_compilers(1));
 }
 
-// What was tried, for people to read. Returns what could not be written and why; empty if all was.
+// Writes the files of an instance for people to read. Returns what could not be written and why; empty if all was.
 std::string keep_files(const std::string& folder, const jit::Rendered& rendered, const CompileOutcome& outcome) {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
@@ -46,7 +46,7 @@ std::chrono::microseconds as_duration(double seconds) {
     return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
 }
 
-// Whether this command runs under a memory limit that makes a sound compiler fail (`ulimit -v`).
+// Whether this command runs under a memory limit that makes a working compiler fail (`ulimit -v`).
 bool has_little_address_space() {
     rlimit limit{};
     return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_max != RLIM_INFINITY && limit.rlim_max < (rlim_t{4} << 30);
@@ -65,7 +65,7 @@ CompilePool::CompilePool(Options options)
     cache_.clean();
 }
 
-// A folder that cannot be written costs the files, not the tune; it is said once.
+// A folder that cannot be written loses the files but does not stop the tune; the warning comes once.
 void CompilePool::keep(const Job& job, const CompileOutcome& outcome) {
     if (job.keep_folder.empty() || has_warned_) return;
     const std::string trouble = keep_files(job.keep_folder, job.rendered, outcome);
@@ -98,7 +98,7 @@ void CompilePool::submit(Job job, Callback done) {
     dispatch();
 }
 
-// A client's next job comes after the job that was begun last and after the client's own last one, so clients take turns.
+// A client's next job is queued after the job that was begun last and after the client's own last one, so that clients alternate.
 void CompilePool::enqueue(const std::string& identity, int urgency) {
     Pending& pending = jobs_.at(identity);
     Turns& turns = turns_[urgency];
@@ -161,7 +161,7 @@ void CompilePool::serve() {
 bool CompilePool::has_used_its_time(Slot& slot) {
     if (Clock::now() < slot.look_at) return false;
     const double left_s = options_.workers.compile_cpu_s - (slot.process->cpu_seconds() - slot.cpu_before_s);
-    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // no earlier can it be used up
+    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // its processor time cannot be used up earlier
     return left_s <= 0;
 }
 
@@ -225,7 +225,7 @@ std::vector<std::string> CompilePool::worker_arguments() const {
     return arguments;
 }
 
-// False: the system refuses another process, and those that run have to do. Throws Error{system} where none runs.
+// False if the system refuses another process; the running ones must do. Throws Error{system} if none is running.
 bool CompilePool::start_worker() {
     auto slot = std::make_unique<Slot>();
     try {
@@ -245,7 +245,7 @@ void CompilePool::warn(const std::string& text) {
     if (options_.warn) options_.warn(text);
 }
 
-// A worker may be given its first job before it has said "ready": the pipe holds it.
+// A worker may receive its first job before it has reported "ready", because the pipe holds it.
 void CompilePool::dispatch() {
     if (paused_) return;
     while (!waiting_.empty()) {
@@ -273,7 +273,8 @@ void CompilePool::give(Slot& slot, const std::string& identity) {
     Message message;
     message.body = {{"do", "compile"},
                     {"rendered", wire::write(jobs_.at(identity).job.rendered)},
-                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // by the kernel, should we be unable to look
+                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // enforced by the kernel, if this process does not check in
+                                                                      // time
     slot.process->send(message);
 }
 
@@ -324,7 +325,8 @@ void CompilePool::keep_in_cache(const jit::Compiled& compiled) {
          (why.empty() ? "the cubin cache " + cache_.folder() + " did not take it" : why));
 }
 
-// Ends the worker, starts another one in its place and says what became of its job. Where no other can be started, the slot goes.
+// Kills the worker, starts another in its place and reports the outcome of its job. If no other can be started, the slot is
+// removed.
 void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end) {
     log_to(options_.workers.log, LogLevel::warn, source_of(slot), [&] { return reason; });
     const bool by_others = slot.process->was_ended_by_others();
@@ -335,7 +337,7 @@ void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end)
         throw Error(ErrorCode::system, "compile workers exit during start-up: " + reason);
     }
     const std::string identity = std::exchange(slot.identity, "");
-    // Closing the books before the callback: it may submit, and that may look at the slots.
+    // Updates the state before the callback, which may submit jobs and so visit the slots.
     try {
         slot.process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
         slot.ready = false;
@@ -347,11 +349,11 @@ void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end)
              " at once and no more: " + error.what());
     }
     if (identity.empty()) return;
-    // The kernel's own limit may be first.
+    // The kernel's own limit may come first.
     give_up(identity, reason, end == End::died && by_others && used_its_time ? End::too_long : end, by_others);
 }
 
-// A compiler may die of what the machine does, so it is tried again before anything is said of the candidate.
+// The machine may have killed the compiler, so the instance is compiled once more before the candidate is judged.
 void CompilePool::give_up(const std::string& identity, const std::string& reason, End end, bool by_others) {
     const auto pending = jobs_.find(identity);
     if (pending == jobs_.end()) return;

@@ -18,18 +18,18 @@
 
 namespace autotune::tuner {
 
-// Compiles in worker processes, most urgent first, each instance once. Finished instances go through the cubin cache. Driven by
-// the coordinator's poll loop; callbacks run inside submit() (cached) or serve(). A compile may use so much processor time and no
-// more; how long it waits for a processor is no matter, but for a limit that only a machine at a standstill reaches. A compiler
-// that dies is given the instance once more, in a new process. Where the system refuses a process, fewer run. Jobs of one urgency
-// take turns by client, so that a lane with a long queue does not delay the others.
+// Compiles in worker processes, most urgent first, each instance once. Finished instances go into the cubin cache. Driven by the
+// coordinator's poll loop; callbacks run inside submit() (cached) or serve(). A compile has a limit of processor time. Waiting
+// for a processor does not count, except for a wall-time limit that is reached only if the machine hangs. If a compiler dies, the
+// instance is compiled once more in a new process. If the system refuses processes, fewer run. Jobs of equal urgency alternate
+// between clients, so that a lane with a long queue does not delay the others.
 class CompilePool : public Compilers {
   public:
     struct Options {
         WorkerSettings workers;
-        std::string cache_folder;  // empty: nothing is kept on disk
-        // Hears, once each, what cannot be kept for people, that fewer compilers run than were to, and that the disk cache keeps
-        // nothing.
+        std::string cache_folder;  // empty: nothing is stored on disk
+        // Receives each of these once: files for people that cannot be written, fewer compilers running than planned, a disk
+        // cache that stores nothing.
         std::function<void(const std::string&)> warn{};
     };
 
@@ -48,7 +48,7 @@ class CompilePool : public Compilers {
     std::size_t pending() const override { return waiting_.size() + running(); }
     int compiled() const override { return compiled_; }
     double busy_seconds() const override { return busy_seconds_; }
-    // As the first worker said it; starts one if none has spoken.
+    // From the first worker that reported it; starts one if none has.
     std::optional<std::string> nvrtc_version() override;
 
   private:
@@ -59,23 +59,23 @@ class CompilePool : public Compilers {
     struct Pending {
         Job job;
         std::vector<Waiter> waiters;
-        int deaths = 0;          // of compilers that had it in hand
-        std::uint64_t turn = 0;  // among the waiting jobs of its urgency
+        int deaths = 0;          // of compilers that had this job
+        std::uint64_t turn = 0;  // position among the waiting jobs of its urgency
     };
-    // Of the jobs of one urgency.
+    // For the jobs of one urgency.
     struct Turns {
-        std::uint64_t begun = 0;             // of the job that was begun last
-        std::map<int, std::uint64_t> given;  // the last one by client
+        std::uint64_t begun = 0;             // turn of the job that was begun last
+        std::map<int, std::uint64_t> given;  // last turn given to each client
     };
     struct Slot {
         std::unique_ptr<WorkerProcess> process;
         bool ready = false;
-        std::string identity;  // of the job in hand; empty: idle
+        std::string identity;  // of the job it runs; empty: idle
         Clock::time_point since, deadline;
-        Clock::time_point look_at;  // when its processor time is to be read again
-        double cpu_before_s = 0;    // what it had used when it got the job
+        Clock::time_point look_at;  // when to read its processor time again
+        double cpu_before_s = 0;    // processor time at the start of the job
     };
-    // How an instance's compiler came to an end.
+    // Why an instance's compiler ended.
     enum class End { too_long, at_a_standstill, died };
     std::size_t running() const;
     bool start_worker();
@@ -105,11 +105,11 @@ class CompilePool : public Compilers {
     std::map<int, Turns> turns_;           // by urgency
     std::string nvrtc_;
     bool paused_ = false;
-    bool has_warned_ = false;  // of what cannot be kept
+    bool has_warned_ = false;  // about what cannot be stored
     Clock::time_point paused_at_;
     int compiled_ = 0;
     int deaths_in_a_row_ = 0;
-    bool cache_is_full_ = false;  // and that was told
+    bool cache_is_full_ = false;  // and the warning was given
     double busy_seconds_ = 0;
 };
 

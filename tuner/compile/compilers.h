@@ -18,15 +18,15 @@ struct CompileOutcome {
     std::shared_ptr<const jit::Compiled> compiled;
     CompileReport report;
     std::string failure;           // one sentence; empty if compiled
-    bool by_circumstance = false;  // the machine's doing (Trial::by_circumstance)
+    bool by_circumstance = false;  // caused by the machine (Trial::by_circumstance)
     std::string rejected;          // the compiler's report disqualifies it
     std::string log;
 };
-// Of an instance that the cubin cache has.
+// The outcome for an instance found in the cubin cache.
 CompileOutcome outcome_from_cache(jit::Compiled found);
 
-// Compiles instances beside the caller, each once: a pool of this process (CompilePool), or that of the parent of several lanes.
-// Driven by the caller's poll loop; callbacks run inside submit() (what is cached) or serve().
+// Compiles instances in the background, each once: in a pool of this process (CompilePool), or in that of the parent of several
+// lanes. Driven by the caller's poll loop; callbacks run inside submit() (if cached) or serve().
 class Compilers {
   public:
     using Callback = std::function<void(const CompileOutcome&)>;
@@ -34,30 +34,30 @@ class Compilers {
         jit::Rendered rendered;
         int urgency = 1;          // 0 before 1 before 2
         int owner = 0;            // for cancel()
-        std::string keep_folder;  // sources, logs and cubins for people; empty: none
-        int client = 0;           // jobs of one urgency take turns by client
+        std::string keep_folder;  // for sources, logs and cubins that people may read; empty: none
+        int client = 0;           // jobs of equal urgency alternate between clients
     };
 
     virtual ~Compilers() = default;
 
     virtual void submit(Job job, Callback done) = 0;
-    // Forgets the callbacks of an owner and every job nobody else waits for that has not begun.
+    // Drops the callbacks of an owner, and every job that has not begun and that nobody else waits for.
     virtual void cancel(int owner) = 0;
 
-    // Descriptors to wait on, and what to do after waiting.
+    // Descriptors to wait on, and the call to make after waiting.
     virtual void add_to(std::vector<pollfd>& fds) const = 0;
     virtual void serve() = 0;
     virtual std::optional<Clock::time_point> next_deadline() const = 0;
 
-    // Stops compilers where they stand, so that timing has the machine to itself. New jobs wait.
+    // Suspends the compilers, so that timing has the machine to itself. New jobs wait.
     virtual void pause() = 0;
     virtual void resume() = 0;
-    // How many compile at once, and how many jobs are not done.
+    // How many can compile at once, and how many jobs are not done.
     virtual std::size_t capacity() const = 0;
     virtual std::size_t pending() const = 0;
     virtual int compiled() const = 0;
     virtual double busy_seconds() const = 0;
-    // NVRTC's version; nullopt until a compiler has said it.
+    // NVRTC's version; nullopt until a compiler has reported it.
     virtual std::optional<std::string> nvrtc_version() = 0;
 
   protected:

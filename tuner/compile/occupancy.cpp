@@ -8,8 +8,8 @@ namespace autotune::tuner {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kRegisterUnit = 256;        // registers are given to a warp in these
-constexpr int kReservedSmemBytes = 1024;  // of every block, by the driver
+constexpr int kRegisterUnit = 256;        // registers are allocated to a warp in units of this
+constexpr int kReservedSmemBytes = 1024;  // reserved in every block by the driver
 
 }  // namespace
 

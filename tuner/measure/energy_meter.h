@@ -5,11 +5,10 @@
 
 namespace autotune::tuner {
 
-// What a launch consumes, from a counter that stands still for a while and then jumps (an H200's every 98 ms): only what lies
-// between two jumps counts.
+// Energy per launch from a counter that is updated in steps (on an H200 every 98 ms): only the time between two updates counts.
 class EnergyMeter {
   public:
-    // Readings in the order they were taken; launches_done as of each.
+    // Readings in the order they were taken; launches_done at each.
     void read(std::optional<double> joules, std::int64_t launches_done) {
         if (!joules) return;
         const bool has_jumped = last_ && *joules != *last_;
@@ -18,7 +17,7 @@ class EnergyMeter {
         if (!first_jump_) first_jump_ = {*joules, launches_done};
         last_jump_ = {*joules, launches_done};
     }
-    // nullopt before the second jump.
+    // nullopt before the second update.
     std::optional<double> joules_per_launch() const {
         if (!first_jump_ || last_jump_.launches <= first_jump_->launches) return std::nullopt;
         return (last_jump_.joules - first_jump_->joules) / static_cast<double>(last_jump_.launches - first_jump_->launches);

@@ -10,11 +10,11 @@ namespace autotune::tuner {
 namespace {
 
 constexpr int kProbes = 3;
-constexpr double kWithinReach = 1.25;  // times the best in the probes
+constexpr double kWithinReach = 1.25;  // times the best of the probes
 constexpr double kWarm_s = 0.1;
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
-// A refused launch is a time that cannot win.
+// A refused launch gets a time that cannot win.
 double sample_us(Meter& meter, ProblemFixture& fixture, Runnable& choice, const Meter::Wanted& wanted) {
     try {
         return stats::median(meter.sample(fixture, choice, wanted));
@@ -24,7 +24,7 @@ double sample_us(Meter& meter, ProblemFixture& fixture, Runnable& choice, const 
     }
 }
 
-// In turns, so that a drift of clocks is the same for all.
+// Alternates between the choices, so that a drift of the clocks affects all alike.
 std::vector<double> probe(Meter& meter, ProblemFixture& fixture, std::vector<Runnable>& choices) {
     std::vector<std::vector<double>> seen(choices.size());
     for (int turn = 0; turn < kProbes; ++turn) {
@@ -57,7 +57,7 @@ std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std
     std::vector<FinalistInfo> infos;
     for (const std::size_t choice : kept) infos.push_back({.name = std::to_string(choice)});
     FinalRounds rounds(std::move(infos), {.least_rounds = 12, .most_rounds = 20, .eliminate_after = 5});
-    // A millisecond: with more, choosing takes most of a table's time.
+    // A millisecond: with more, choosing would take most of a table's time.
     const Meter::Wanted turn = {.samples = 1, .most_samples = 1};
     meter.warm(fixture, choices[kept.front()], kWarm_s);
     while (!rounds.done() && kept.size() > 1) {

@@ -7,10 +7,10 @@
 
 namespace autotune::tuner {
 
-// The index of the fastest of some ways to run the same problem, for a rival with choices of its own: chosen as we choose among
-// finalists, by stream time in interleaved rounds under load, after a probe of each has left out what is far behind. Its time
-// here is the best of many: measure it again before it is quoted. nullopt if none can be launched. Throws DriverError only
-// where the context is lost.
+// The index of the fastest of several ways to run the same problem, for a rival that has variants. They are chosen like
+// finalists: by stream time in interleaved rounds under load, after a probe has dropped those far behind. The best time of many
+// is biased, so measure it again before you report it. nullopt if none can be launched. Throws DriverError only if the context is
+// lost.
 std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std::vector<Runnable>& choices);
 
 }  // namespace autotune::tuner

@@ -10,7 +10,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Two lengths tell what a launch costs from what a graph costs. The shorter one runs longer than the host takes to launch it.
+// Two lengths separate the cost of a launch from that of a graph. The shorter graph runs longer than the host takes to launch it.
 constexpr int kFew = 32, kMany = 160;
 constexpr std::size_t kSamples = 3;
 constexpr std::chrono::milliseconds kFresh{50};

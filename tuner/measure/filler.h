@@ -12,27 +12,27 @@
 
 namespace autotune::tuner {
 
-// What a graph of fillers alone takes, each after the end of the one before.
+// The time of a graph that has only fillers, each starting after the end of the previous one.
 struct FillerTime {
-    double per_graph_us = 0;   // however many stand in it: the gap between two graphs
+    double per_graph_us = 0;   // independent of their number: the gap between two graphs
     double per_launch_us = 0;  // of each
     double of(int launches) const { return per_graph_us + per_launch_us * launches; }
 };
 
-// The small kernels that stand before timed launches (kernel_templates/common/harness.cuh): one block of 256 threads an SM, one
-// float a thread, so that they leave the L2 as they found it. Throws DriverError. REQUIRES: `gpu` outlives it.
+// The small kernels before timed launches (kernel_templates/common/harness.cuh): one block of 256 threads per SM, one float per
+// thread, so that they leave the L2 unchanged. Throws DriverError. REQUIRES: `gpu` outlives it.
 class Fillers {
   public:
     Fillers(WorkerGpu& gpu, std::shared_ptr<const gpu::Library> harness);
 
-    // Nothing for Predecessor::itself.
+    // Does nothing for Predecessor::itself.
     void enqueue(Predecessor which);
-    // Runs kernels on two streams in turns, after which launches of this context take longer (docs/measuring.md).
+    // Alternates kernels between two streams, after which launches of this context take longer (docs/measuring.md).
     void run_on_two_streams();
-    // Zero for Predecessor::itself. Measured again when the last measurement is older than 50 ms: clocks change under load.
+    // Zero for Predecessor::itself. Measured again if the last measurement is older than 50 ms, because clocks change under load.
     FillerTime time(Predecessor which);
-    // Runs fillers alone until `go_on` says no; returns how many. It is asked every 10 ms or so while the GPU works on, and told
-    // how many have ended.
+    // Runs only fillers until `go_on` returns false; returns how many. `go_on` is called every 10 ms or so while the GPU is busy,
+    // with the number that have ended.
     std::int64_t run_alone(const std::function<bool(std::int64_t launches_done)>& go_on);
 
   private:

@@ -10,10 +10,10 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kLong_us = 20'000;           // a launch that takes this long is not worth repeating to know it
+constexpr double kLong_us = 20'000;           // a launch that takes this long need not be repeated
 constexpr double kSample_us = 1'000;          // events resolve about 0.5 us
-constexpr double kLongestSample_us = 20'000;  // more than that is no graph: failed and slow candidates would take seconds
-constexpr double kLeast_us = 0.01;            // a launch that vanishes under its neighbours still has a time
+constexpr double kLongestSample_us = 20'000;  // longer samples are not graphs: failed and slow candidates would take seconds
+constexpr double kLeast_us = 0.01;            // lower bound for a launch that overlaps completely with its neighbours
 constexpr std::size_t kLongestChain = 32;     // samples enqueued before the host waits
 constexpr double kChain_us = 50'000;
 constexpr double kStretch_us = 10'000;  // of a block, between two waits
@@ -92,12 +92,12 @@ Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predece
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
 
-// Each time: a context can become fast again.
+// Every time, because a context can become fast again.
 void Meter::change_streams() {
     if (streams_ > 1) fillers_.run_on_two_streams();
 }
 
-// One launch to warm caches and code, a few to learn how long one takes. Of a long one the first says enough.
+// One launch to warm caches and code, then a few to learn how long one takes. For a long kernel the first is enough.
 void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us > 0) return;
     gpu::Event from(gpu_.driver), to(gpu_.driver);
@@ -113,7 +113,7 @@ void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us <= kLong_us) runnable.single_us = std::max(time_us(kLaunches), kLeast_us);
 }
 
-// Built at first use and launched once. How many launches it has rests on the rough time alone.
+// Built at first use and launched once. The number of launches depends only on the rough time.
 const TimedGraph* Meter::graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     if (const auto known = runnable.graphs.find(after); known != runnable.graphs.end()) return &known->second;
     const double pair_us = runnable.single_us + fillers_.time(after).per_launch_us;
@@ -144,7 +144,7 @@ void Meter::launch(Timed& timed) {
     for (int i = 0; i < timed.launches; ++i) enqueue_next(timed.fixture, timed.runnable, timed.after);
 }
 
-// Samples back to back: event, graph, event, graph, ... so that no latency of the host lies between them.
+// Enqueues samples back to back (event, graph, event, graph, ...), so that they contain no latency of the host.
 std::vector<double> Meter::chain(Timed& timed, int samples, const std::function<void()>& while_busy) {
     const auto count = static_cast<std::size_t>(samples);
     while (events_.size() < count + 1) events_.emplace_back(gpu_.driver);

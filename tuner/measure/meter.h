@@ -12,8 +12,8 @@
 namespace autotune::tuner {
 
 // Times runnables on a fixture's rotating buffers as they are used: among other kernels. A sample is one replay of a graph of
-// [filler, launch] pairs, as many as make a millisecond and a multiple of the rotation, less what a graph of as many fillers
-// alone takes. Launches so long that a rotation of them takes more than 20 ms are enqueued one by one. Throws DriverError.
+// [filler, launch] pairs, as many as take a millisecond and a multiple of the rotation, minus the time of a graph with as many
+// fillers only. Launches so long that a rotation takes more than 20 ms are enqueued one by one. Throws DriverError.
 class Meter {
   public:
     // `harness`: the library of kernel_templates/common/harness.cuh. REQUIRES: `gpu` outlives the meter.
@@ -24,30 +24,30 @@ class Meter {
         double time_us = 0;
         int most_samples = 2000;
         Predecessor after = Predecessor::filler;
-        std::function<void()> while_busy = {};  // called while the GPU works on samples, once for each wait
+        std::function<void()> while_busy = {};  // called once per wait, while the GPU runs the samples
     };
-    // What single launches add to the stream, in microseconds, never less than 0.01: at least `samples`, which cover `time_us`
-    // of the GPU's time together.
+    // The stream time that a single launch adds, in microseconds, at least 0.01: at least `samples` samples, which together cover
+    // `time_us` of GPU time.
     std::vector<double> sample(ProblemFixture& fixture, Runnable& runnable, const Wanted& wanted);
     // Runs the kernel back to back for `seconds`.
     void warm(ProblemFixture& fixture, Runnable& runnable, double seconds);
 
-    // A stretch without a pause, after fillers.
+    // A run without pauses, after fillers.
     struct Block {
         std::int64_t launches = 0;
-        double gpu_us = 0;     // in all, fillers included
-        double launch_us = 0;  // what one launch added, as in sample()
+        double gpu_us = 0;     // total time, fillers included
+        double launch_us = 0;  // time that one launch added, as in sample()
     };
-    // Called every 10 ms or so of a block while the GPU works on: launches whose end was waited for.
+    // Called every 10 ms or so while a block runs, with the number of launches known to have ended.
     using Watch = std::function<void(std::int64_t launches_done)>;
     Block block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch);
-    // The same of fillers alone; launch_us is a filler's time.
+    // The same with only fillers; launch_us is a filler's time.
     Block filler_block(double seconds, const Watch& watch);
-    // 2: kernels run on two streams before each measurement, as in a program that has several, whose launches take longer for it.
+    // 2: kernels run on two streams before each measurement, as in a program with several streams, where launches take longer.
     void set_streams(int streams) { streams_ = streams; }
 
   private:
-    // A runnable under one predecessor.
+    // A runnable with one predecessor.
     struct Timed {
         ProblemFixture& fixture;
         Runnable& runnable;

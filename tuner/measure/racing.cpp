@@ -136,7 +136,7 @@ Measurement Rungs::rung2_measurement() const {
 
 std::vector<std::size_t> Rungs::finalists() const {
     std::vector<std::size_t> order = ranked(2);
-    // A race cut short by its budget has fewer than enough: the rest comes from rung 1, after those better known.
+    // A race cut short by its budget has too few: the rest comes from rung 1, after those that are better known.
     for (const std::size_t candidate : ranked(0)) {
         if (entries_.at(candidate).rung < 2) order.push_back(candidate);
     }

@@ -11,28 +11,28 @@
 
 #include "src/core/statistics/trial.h"
 
-// Who is measured how long, and who won: decisions alone. Callers take the samples, on a GPU or from a generator of noise.
+// Decides who is measured how long, and who wins. Callers take the samples, on a GPU or from a generator of noise.
 namespace autotune::tuner {
 
-// ---- from many to few ----
+// ---- rungs: from many candidates to few ----
 
 struct RungOptions {
     int probe_samples = 3;          // rung 0
-    double drop_ratio = 2.0;        // rung 0 ends a candidate slower than this times the best
+    double drop_ratio = 2.0;        // rung 0 drops candidates slower than this times the best
     double rung1_us = 20'000;       // measured time
-    double rung1_piece_us = 4'000;  // first piece of it, after which a candidate that is clearly behind stops
+    double rung1_piece_us = 4'000;  // first piece of rung 1, after which a candidate that is clearly behind stops
     double behind_ratio = 1.08;     // "clearly behind": the low end of its interval is above this times the best
     double rung2_us = 30'000;
-    double keep_fraction = 0.25;  // of those that finished rung 1, how many rung 2 takes, best first ...
-    std::size_t keep_least = 8;   // ... but never fewer than this
-    std::size_t keep_most = 16;   // ... nor more, or than twice as many as go on
-    // Slower than this times the best: goes neither into rung 2 nor into the final rounds, as it would not win. Two always do.
+    double keep_fraction = 0.25;  // share of those that finished rung 1 that goes on to rung 2, best first ...
+    std::size_t keep_least = 8;   // ... but at least this many
+    std::size_t keep_most = 16;   // ... and at most this many, or twice the number of finalists
+    // Candidates slower than this times the best could not win and enter neither rung 2 nor the final rounds. Two always do.
     double chance_ratio = std::numeric_limits<double>::infinity();
-    std::size_t finalists = 8;  // of those that finished rung 2, how many go on to the final rounds
-    int most_samples = 2'000;   // of one measurement, for kernels of a few microseconds
+    std::size_t finalists = 8;  // how many of those that finished rung 2 go on to the final rounds
+    int most_samples = 2'000;   // per measurement, for kernels of a few microseconds
 };
 
-// What to measure next of a candidate: until both `samples` and `time_us` are reached, at most `most_samples`.
+// The next measurement of a candidate: until both `samples` and `time_us` are reached, at most `most_samples`.
 struct Measurement {
     int rung = 0;
     int samples = 0;
@@ -40,45 +40,45 @@ struct Measurement {
     int most_samples = 0;
 };
 
-// A measurement, and what makes the next one not worth its time.
+// A measurement, with the result after which the next one is not worth its time.
 struct Step {
     Measurement measurement;
-    std::optional<double> enough_above_us = {};  // slower than this is slow enough to know ...
-    bool by_interval = false;                    // ... by the low end of the median's interval, else by the median
+    std::optional<double> enough_above_us = {};  // a time above this ends the measuring ...
+    bool by_interval = false;                    // ... compared with the low end of the median's interval, else with the median
 };
 // REQUIRES: samples.
 bool is_enough(const Step& step, std::span<const double> samples_us);
 
-// Candidates come one after another, in any order, while others are still being compiled. Ids are the caller's.
+// Measures candidates that come one after another, in any order, while others are still being compiled. Ids are the caller's.
 class Rungs {
   public:
     explicit Rungs(const RungOptions& options = {});
 
-    // The next measurement of a candidate in rungs 0 and 1; nullopt when it has had its share (dropped or finished).
+    // The next measurement of a candidate in rungs 0 and 1; nullopt when it is dropped or finished.
     std::optional<Measurement> next(std::size_t candidate) const;
-    // The same for a new candidate, all at once: for who cannot ask in between. What is taken is reported piece by piece.
+    // The same for a new candidate, all steps at once, for callers that cannot ask in between. Samples are reported step by step.
     std::vector<Step> climb() const;
     // Times of single launches in microseconds, in the order taken. REQUIRES: not empty, positive.
     void report(std::size_t candidate, std::span<const double> samples_us);
-    // It crashed or gave a wrong answer: it can no longer be promoted.
+    // It crashed or gave a wrong result, and can no longer be promoted.
     void fail(std::size_t candidate);
 
-    // Best estimate of its time from the longest rung it has been in; nullopt if it has none or failed.
+    // Best estimate of its time, from the longest rung that it was in; nullopt if there is none or it failed.
     std::optional<double> estimate_us(std::size_t candidate) const;
     std::optional<Timing> timing(std::size_t candidate) const;
-    // The best estimate of all that have been in rung 1, or in rung 0 while there is none: a glitch in a probe does not last.
+    // The best estimate of all that were in rung 1, or in rung 0 while there are none: one wrong probe does not last.
     std::optional<double> best_us() const;
     bool dropped(std::size_t candidate) const;
 
-    // When the search is over: who gets the rung 2 measurement (rung2_measurement(), then report()), best first.
+    // After the search: the candidates for the rung 2 measurement (rung2_measurement(), then report()), best first.
     std::vector<std::size_t> rung2() const;
     Measurement rung2_measurement() const;
-    // Who goes to the final rounds, best first. The caller adds the previous winner, the default and rivals.
+    // The candidates for the final rounds, best first. The caller adds the previous winner, the default and rivals.
     std::vector<std::size_t> finalists() const;
 
   private:
     struct Entry {
-        int rung = -1;  // of the samples held; a longer rung replaces the samples of a shorter one
+        int rung = -1;  // rung of the samples; a longer rung replaces the samples of a shorter one
         std::vector<double> samples_us;
         double estimate_us = 0;
         bool finished = false;  // rung 1 has all it needs
@@ -94,18 +94,18 @@ class Rungs {
     std::map<std::size_t, Entry> entries_;
 };
 
-// ---- from few to one ----
+// ---- final rounds: from few to one ----
 
-// What breaks a tie: less of everything is preferred, in this order.
+// Decides ties: fewer resources are preferred, compared in this order.
 struct Resources {
     std::int64_t dynamic_smem_bytes = 0;
     std::int64_t registers = 0;
-    std::int64_t tile = 0;  // elements or threads of a block: the smaller one leaves more room for others
+    std::int64_t tile = 0;  // elements or threads of a block; smaller blocks leave more room for others
     auto operator<=>(const Resources&) const = default;
 };
 
 struct FinalistInfo {
-    std::string name;  // fixed order of last resort among ties
+    std::string name;  // breaks the last ties, by its order
     Resources resources = {};
     bool is_previous_winner = false;
     bool is_default = false;  // its family's
@@ -113,18 +113,18 @@ struct FinalistInfo {
 };
 
 struct FinalOptions {
-    int least_rounds = 30;      // a race of fewer is looked at with early_confidence
-    int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule speaks
-    int most_void_rounds = 30;  // after so many, throttled rounds count too and the verdict says so
+    int least_rounds = 30;      // rounds before a decided race may end
+    int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule decides
+    int most_void_rounds = 30;  // after this many, throttled rounds count too and the verdict says so
     double tie_gap = 0.005;     // a smaller gap between medians is a tie
     double confidence = 0.95;
-    // The same before `usual_rounds`: few rounds are looked at, and several times.
+    // The confidence before `usual_rounds` rounds: few rounds are evaluated several times.
     double early_confidence = 0.99;
     int usual_rounds = 30;
     int eliminate_after = 10;  // rounds; 0: never. From then on ...
-    // ... a finalist whose 99.9 % interval is above this leaves the race.
+    // ... a finalist whose 99.9 % interval lies above this leaves the race.
     double eliminate_ratio() const { return 1 + 3 * tie_gap; }
-    // An interval of this width settles on which side of the tie gap a rival is.
+    // An interval of this width decides on which side of the tie gap a rival is.
     double narrow() const { return tie_gap / 2; }
     std::uint64_t voiding_throttle_reasons = 0x8 | 0x20 | 0x40 | 0x80;  // hardware slowdown, thermal (both), power brake
     std::uint64_t seed = 1;
@@ -133,66 +133,65 @@ struct FinalOptions {
 struct FinalRow {
     std::size_t finalist = 0;  // index given to the constructor
     Timing timing;             // over its rounds
-    double ratio = 1;          // its time over the baseline's: median of paired rounds
+    double ratio = 1;          // its time / the baseline's: median of paired rounds
     double ratio_low = 1;      // bootstrap interval
     double ratio_high = 1;
-    bool tie = false;       // with the baseline: the interval spans 1, or the gap is below tie_gap
+    bool tie = false;       // with the baseline: the interval contains 1, or the gap is below tie_gap
     int rounds = 0;         // fewer than the others' if it was eliminated or failed
-    Conditions conditions;  // during its turns: medians; throttle reasons: all that were seen
+    Conditions conditions;  // during its own measurements: medians; throttle reasons: the union
 };
 
 struct Verdict {
     std::size_t winner = 0;
     std::string decided_by;      // "faster", "only candidate", "tie: previous winner", "tie: lower median", ...
-    std::vector<FinalRow> rows;  // against the winner: itself first, then ascending ratio; failed finalists left out
+    std::vector<FinalRow> rows;  // relative to the winner: the winner first, then ascending ratio; without failed finalists
     int rounds = 0;
     int void_rounds = 0;
-    bool throttled = false;  // void rounds had to be counted
-    Conditions conditions;   // the same over all finalists' turns
+    bool throttled = false;  // throttled rounds had to be counted
+    Conditions conditions;   // the same over all finalists' measurements
 };
 
-// Medians of what was read; throttle reasons: all that were seen.
+// Medians of the readings; throttle reasons: the union.
 Conditions summary_of(std::span<const Conditions> seen);
 
-// Finalists in interleaved rounds. Each round: order = next_round(); time each of `order` in that order; report_round().
+// Times finalists in interleaved rounds. Each round: order = next_round(); time each of `order` in that order; report_round().
 class FinalRounds {
   public:
-    // REQUIRES: at least one finalist, and one that may win.
+    // REQUIRES: at least one finalist, and at least one that may win.
     explicit FinalRounds(std::vector<FinalistInfo> finalists, const FinalOptions& options = {});
 
-    // The indices to time, in this order; empty when the race is over. The same until the round is reported.
+    // The indices to time, in this order; empty when the race is over. Unchanged until the round is reported.
     const std::vector<std::size_t>& next_round() const { return order_; }
     bool done() const { return order_.empty(); }
-    // One time per entry of next_round(), in its order: each the median of the samples of this turn. `conditions`: one per entry,
-    // as read during the turn, or none. Returns whether the round counts.
+    // One time per entry of next_round(), in its order: the median of this round's samples. `conditions`: one per entry, as read
+    // during its samples, or none. Returns whether the round counts.
     bool report_round(std::span<const double> times_us, std::span<const Conditions> conditions = {});
-    // A finalist that crashed leaves the race; the round it happened in is to be repeated by the caller with the new
-    // next_round().
+    // A finalist that crashed leaves the race; the caller repeats the round with the new next_round().
     void fail(std::size_t finalist);
-    // No more time: the verdict is made from the rounds there are.
+    // Out of time: the verdict uses the rounds measured so far.
     void stop() { order_.clear(); }
 
     int rounds() const { return rounds_; }
     int void_rounds() const { return void_rounds_; }
 
-    // REQUIRES: one counted round at least, and one finalist that may win and has not failed.
+    // REQUIRES: at least one counted round, and one finalist that may win and has not failed.
     Verdict verdict() const;
-    // The same rounds with a winner that something else decided.
+    // The same rounds with a winner that was decided by other means.
     Verdict verdict_for(std::size_t winner, std::string decided_by) const;
-    // A finalist, and of those that take at most `ratio` of its time `most - 1`: a previous winner and defaults first, then the
-    // fastest, whether they stayed to the end or not.
+    // The given finalist, and at most `most - 1` others that take at most `ratio` times as long: a previous winner and defaults
+    // first, then the fastest, whether or not they stayed to the end.
     std::vector<std::size_t> near_to(std::size_t finalist, double ratio, std::size_t most) const;
-    // Every finalist against a given one, in the order of the constructor; failed ones left out. For side by side tables.
+    // Every finalist relative to a given one, in the order of the constructor, without failed ones. For side-by-side tables.
     std::vector<FinalRow> rows_against(std::size_t baseline) const;
-    // One finalist against itself: its own times and readings.
+    // One finalist relative to itself: its own times and readings.
     FinalRow row_of(std::size_t finalist) const { return row(finalist, finalist, options_.confidence); }
     Conditions conditions() const;
 
   private:
     struct Lane {
         FinalistInfo info;
-        std::vector<double> times_us;  // by round; NaN where it did not run
-        std::vector<Conditions> seen;  // in the rounds that it ran in
+        std::vector<double> times_us;  // by round; NaN for rounds without it
+        std::vector<Conditions> seen;  // in its own rounds
         bool running = true;
         bool failed = false;
     };

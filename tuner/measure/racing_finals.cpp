@@ -10,7 +10,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Looking costs a bootstrap per finalist, so it is done every few rounds, which also limits how often chance can end a race.
+// Each evaluation costs one bootstrap per finalist. So it happens every few rounds, which also limits how often chance can end a
+// race.
 constexpr int kRoundsBetweenLooks = 5;
 constexpr double kEliminationConfidence = 0.999;
 constexpr double kNotRun = std::numeric_limits<double>::quiet_NaN();
@@ -98,7 +99,7 @@ void FinalRounds::fail(std::size_t finalist) {
     lanes_.at(finalist).running = false;
     lanes_.at(finalist).failed = true;
     if (order_.empty()) return;
-    // Finalists that left because of those that have failed since are in the race again.
+    // Finalists that were eliminated by ones that have failed since return to the race.
     if (contenders().empty()) {
         for (Lane& lane : lanes_) lane.running = lane.running || (lane.info.may_win && !lane.failed);
     }
@@ -113,13 +114,13 @@ std::vector<std::size_t> FinalRounds::contenders() const {
     return result;
 }
 
-// By the median over rounds of a time against its round's geometric mean, so that drift between rounds cancels for all at once.
+// By the median over rounds of a time divided by its round's geometric mean, so that drift between rounds cancels for all alike.
 std::size_t FinalRounds::fastest(const std::vector<std::size_t>& among) const {
     std::vector<std::vector<double>> relative(among.size());
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round) {
         const bool has_all =
             std::none_of(among.begin(), among.end(), [&](std::size_t lane) { return std::isnan(lanes_[lane].times_us[round]); });
-        if (!has_all) continue;  // one was out of the race for a while; the first rounds have all
+        if (!has_all) continue;  // some finalist was out of the race here; the first rounds have all
         double mean_log = 0;
         for (const std::size_t lane : among) mean_log += std::log(lanes_[lane].times_us[round]);
         mean_log /= static_cast<double>(among.size());
@@ -160,8 +161,8 @@ FinalRow FinalRounds::row(std::size_t finalist, std::size_t baseline, double con
     return result;
 }
 
-// More rounds would not change the verdict: each rival of the leader is surely within the tie gap or surely beyond it, or known
-// so well that it lies on the gap's edge.
+// Whether more rounds would not change the verdict: each rival of the leader is surely within the tie gap or surely beyond it, or
+// its interval is so narrow that it lies on the gap's edge.
 bool FinalRounds::decided() const {
     const double confidence = rounds_ < options_.usual_rounds ? options_.early_confidence : options_.confidence;
     const std::vector<std::size_t> racing = contenders();
@@ -174,9 +175,9 @@ bool FinalRounds::decided() const {
     });
 }
 
-// Previous winner; then, of those within the tie gap of the fastest, fewer resources; among equals the faster one if its lead
-// is outside the noise, else the first by name. A wide interval makes nobody equal: in 10 rounds at the power limit those of
-// kernels 2 to 7 % slower spanned 1.
+// The previous winner; else, of those within the tie gap of the fastest, the one with fewest resources; among equals the faster
+// one if its lead exceeds the noise, else the first by name. A wide interval alone is no tie: in 10 rounds at the power limit
+// those of kernels 2 to 7 % slower contained 1.
 std::size_t FinalRounds::first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const {
     for (const std::size_t lane : ties) {
         if (!lanes_[lane].info.is_previous_winner) continue;

@@ -10,12 +10,12 @@
 
 namespace autotune::tuner {
 
-// An op's rivals as runnables, in the GPU worker. A rival that knows several ways to run a problem runs the fastest of them
-// (fastest_of), to be timed by the caller in rounds of its own.
+// An op's rivals as runnables, in the GPU worker. A rival with several ways to run a problem uses the fastest (fastest_of), which
+// the caller then times in its own rounds.
 class RivalRunner {
   public:
     explicit RivalRunner(WorkerGpu& gpu) : gpu_(gpu) {}
-    // Why the rival cannot run this problem; empty once `runnable` can. Throws DriverError, Error{driver}.
+    // Why the rival cannot run this problem; if empty, `runnable` is ready. Throws DriverError, Error{driver}.
     std::string prepare(const std::string& name, ProblemFixture& fixture, Meter& meter, Runnable& runnable);
 
   private:

@@ -12,16 +12,16 @@
 
 namespace autotune::tuner {
 
-// A space all of whose points were tried once: strategies are replayed on it without a GPU.
+// A space of which every point was tried once: strategies are replayed on it without a GPU.
 struct RecordedSpace {
     std::string name;                             // "Xgemm on NVIDIA GeForce RTX 3090"
-    std::vector<Parameter> parameters;            // words become their positions in `words`
-    std::vector<std::vector<std::string>> words;  // by parameter: the spelling of each value, where it was not an integer
+    std::vector<Parameter> parameters;            // words are stored as their positions in `words`
+    std::vector<std::vector<std::string>> words;  // by parameter: the spelling of each value, if values were not integers
     struct Row {
         Config config;
         std::optional<double> time_us;  // nullopt: the point failed
         std::string failure;            // why, in one word
-        std::optional<double> prior;    // what a cost model expected, in any unit
+        std::optional<double> prior;    // the time that a cost model predicted, in any unit
     };
     std::vector<Row> rows;  // no two with the same config
 
@@ -31,16 +31,16 @@ struct RecordedSpace {
 struct RecordedLimits {
     std::size_t file_bytes = 256u << 20;     // as stored
     std::size_t text_bytes = 256u << 20;     // after decompression
-    std::size_t parsed_bytes = 1024u << 20;  // of memory for what is kept of the text, roughly
+    std::size_t parsed_bytes = 1024u << 20;  // rough limit of the memory for the parsed text
     std::size_t rows = 2'000'000;
     std::size_t parameters = 256;
     std::size_t values = 8'000'000;  // rows times parameters
 };
 
-// Reads Kernel Tuner's cache format, the T4 results format, or our own export; plain or gzip, told apart by content.
-// Throws Error{usage} naming the file and what is wrong with it.
+// Reads Kernel Tuner's cache format, the T4 results format, or our own export; plain or gzip, recognised by content. Throws
+// Error{usage} naming the file and what is wrong with it.
 RecordedSpace read_recorded_space(const std::string& path, const RecordedLimits& limits = {});
-// The same from text. `name` stands for the file in messages.
+// The same from text. `name` replaces the file's name in messages.
 RecordedSpace parse_recorded_space(std::string_view text, const std::string& name, const RecordedLimits& limits = {});
 
 // Our own format: {"format": "autotune-space-1", "name", "parameters": [{"name", "values", "kind"}], "rows": [[values..., time_us

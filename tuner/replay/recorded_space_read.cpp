@@ -20,7 +20,7 @@ constexpr std::size_t kChunkBytes = 1u << 18;
     throw Error(ErrorCode::usage, "cannot read the recorded space '" + name + "': " + why);
 }
 
-// A stream of zlib's own.
+// Owns a zlib stream.
 class Inflater {
   public:
     Inflater() {
@@ -41,7 +41,7 @@ bool is_gzip(std::string_view bytes) {
     return bytes.starts_with("\x1F\x8B");
 }
 
-// The text of a gzip file, which may have several members. Kilobytes may stand for gigabytes: no more than the limit is made.
+// The text of a gzip file, which may have several members. Kilobytes may expand to gigabytes, so the output is limited.
 std::string inflated(std::string_view bytes, const std::string& path, const RecordedLimits& limits) {
     const auto damaged = [&](const char* why) { refuse(path, std::string("the compressed data is damaged (") + why + ")"); };
     std::string text;
@@ -72,11 +72,11 @@ std::string text_of_file(const std::string& path, const RecordedLimits& limits) 
     return is_gzip(content.text) ? inflated(content.text, path, limits) : std::move(content.text);
 }
 
-// The single samples, under this name in both foreign formats, are nine tenths of a file; nobody here reads them.
+// The individual samples, under this name in both foreign formats, are nine tenths of a file, and this reader does not need them.
 const json kSkippedKey = "times";
 
-// What nlohmann's tree takes for one more of these, roughly: a node of a map, the letters of a string, an allocation; an array
-// that grows is there twice.
+// Approximate memory of one more element in nlohmann's tree: a map node, the characters of a string, an allocation; an array that
+// grows exists twice.
 std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
     constexpr std::size_t kAllocation = 32, kMapNode = 96, kElement = 3 * sizeof(json);
     switch (event) {
@@ -96,7 +96,7 @@ std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
 
 json parse_json(std::string_view text, const std::string& name, const RecordedLimits& limits) {
     std::size_t bytes = 0;
-    int skipped_depth = -1;  // of a key whose value is skipped, until what comes after that
+    int skipped_depth = -1;  // depth of a key whose value is skipped, until the element after it
     const auto filter = [&](int depth, json::parse_event_t event, json& parsed) {
         if (depth > kDeepest) refuse(name, "its JSON is nested too deeply");
         const bool is_next = depth < skipped_depth || (depth == skipped_depth && event == json::parse_event_t::key);
@@ -111,7 +111,7 @@ json parse_json(std::string_view text, const std::string& name, const RecordedLi
     return json::parse(text, filter);
 }
 
-// Kernel Tuner writes its cache as it goes and closes the braces at the end: a file of a run that was stopped lacks them.
+// Kernel Tuner writes its cache as it goes and closes the braces at the end, so the file of an interrupted run lacks them.
 json parse_finished(std::string_view text, const std::string& name, const RecordedLimits& limits) {
     try {
         return parse_json(text, name, limits);

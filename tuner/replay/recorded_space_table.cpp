@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestWord = 256;
-constexpr std::size_t kLongestName = 64;  // each row holds all of them
+constexpr std::size_t kLongestName = 64;  // each row stores all of them
 
 [[noreturn]] void refuse(const std::string& why) {
     throw Error(ErrorCode::usage, why);
@@ -58,7 +58,7 @@ RawValue value_of(const json& value, const std::string& where) {
     refuse(where + ": a value is neither a number nor a word");
 }
 
-// A number is a time if it is positive, finite and not one of the huge stand-ins for "failed" that old caches hold.
+// A number is a time if it is positive, finite and not one of the huge values by which old caches mark failures.
 void set_time(RawRow& row, const json& time, double unit_us) {
     constexpr double kFailedStandIn = 1e19;
     if (time.is_number() && time.get<double>() > 0 && time.get<double>() < kFailedStandIn) {
@@ -93,7 +93,7 @@ double unit_in_us(const std::string& unit, double otherwise) {
     refuse("unknown unit of time '" + unit + "'");
 }
 
-// The measurement named by the result's first objective; else the one called "time".
+// The measurement that the result's first objective names; else the one called "time".
 const json* objective_of(const json& result) {
     std::string wanted = "time";
     if (result.contains("objectives") && result["objectives"].is_array() && !result["objectives"].empty()) {
@@ -111,7 +111,7 @@ double number_of(const RawValue& value) {
     return std::holds_alternative<double>(value) ? std::get<double>(value) : static_cast<double>(std::get<std::int64_t>(value));
 }
 
-// Numbers by size, then words by letter.
+// Numbers by size, then words alphabetically.
 bool comes_before(const RawValue& left, const RawValue& right) {
     const bool left_is_word = std::holds_alternative<std::string>(left);
     const bool right_is_word = std::holds_alternative<std::string>(right);

@@ -9,7 +9,7 @@
 
 #include "tuner/replay/recorded_space.h"
 
-// Between a file's JSON and a RecordedSpace: rows whose values are still numbers or words. Internal to the reader.
+// The step between a file's JSON and a RecordedSpace: rows whose values are still numbers or words. Internal to the reader.
 namespace autotune::tuner {
 
 using RawValue = std::variant<std::int64_t, double, std::string>;
@@ -34,7 +34,7 @@ RawTable table_of_kernel_tuner(const nlohmann::json& json, const RecordedLimits&
 RawTable table_of_t4(const nlohmann::json& json, const RecordedLimits& limits);
 RawTable table_of_export(const nlohmann::json& json, const RecordedLimits& limits);
 
-// Turns words into positions, drops repeated configs (the first counts).
+// Converts words to positions and drops repeated configs (the first counts).
 RecordedSpace space_of(RawTable table);
 
 }  // namespace autotune::tuner

@@ -19,7 +19,7 @@ constexpr std::array<double, 4> kWithinPercent{10, 5, 1, 2};
 constexpr std::array<std::size_t, 3> kAfterEvaluations{50, 100, 220};
 constexpr std::size_t kCurvePoints = 1'000;
 
-// One run of one strategy: the evaluations at which the best time found fell, and the instances compiled by then.
+// One run of one strategy: the evaluations at which the best time improved, and the number of instances compiled by then.
 struct Step {
     std::size_t evaluations = 0;
     std::size_t instances = 0;
@@ -29,7 +29,7 @@ struct Run {
     std::vector<Step> steps;
     double ask_ms_worst = 0;
 
-    // The best time after so many evaluations; infinity if nothing worked by then.
+    // The best time after this many evaluations; infinity if nothing worked by then.
     double best_after_us(std::size_t evaluations) const {
         double best_us = std::numeric_limits<double>::infinity();
         for (const Step& step : steps) {
@@ -50,7 +50,7 @@ class Replay {
     Replay(const RecordedSpace& space, const Domain& domain, double enough_us)
         : space_(space), domain_(domain), enough_us_(enough_us) {}
 
-    // Ends when a time of `enough_us` is found: for the optimum's, nothing that is reported can change after that.
+    // Ends when a time of `enough_us` is found; if that is the optimum, nothing reported can change afterwards.
     Run run(std::string_view strategy_name, std::uint64_t seed, std::size_t most, std::size_t batch) const {
         const std::unique_ptr<Strategy> strategy = make_strategy(strategy_name, domain_, seed);
         Run run;
@@ -127,7 +127,7 @@ std::vector<double> curve(const std::vector<Run>& runs, std::size_t most, double
     return percents;
 }
 
-// What runs that end within `until_percent` cannot tell is left out.
+// Leaves out what runs that end within `until_percent` cannot tell.
 SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, const Simulation& space, double until_percent) {
     SimulatedStrategy result{
         .name = std::move(name), .runs = static_cast<int>(runs.size()), .within = {}, .after = {}, .curve_percent = {}};
@@ -167,7 +167,7 @@ std::vector<BestOther> against_best_other(const Simulation& simulation) {
     for (std::size_t i = 0; i < first.within.size(); ++i) {
         const SimulatedStrategy* best = nullptr;
         for (const SimulatedStrategy& other : std::span(simulation.strategies).subspan(1)) {
-            // Its evaluations are where the file happens to list a good point.
+            // Its evaluations depend on where the file lists a good point.
             if (other.name == "exhaustive") continue;
             if (2 * other.within[i].runs_solved < other.runs) continue;
             if (!best || other.within[i].median_evaluations < best->within[i].median_evaluations) best = &other;

@@ -15,13 +15,13 @@ struct SimulateOptions {
     std::string strategy = "auto";  // or "all"
     int runs = 30;
     std::uint64_t seed = 1;            // run r uses seed + r
-    std::size_t most_evaluations = 0;  // of one run; 0: all points
-    double until_percent = 0;          // a run ends when it is within this of the optimum
-    std::size_t batch = 1;             // points asked for at a time: how many compile at once
+    std::size_t most_evaluations = 0;  // per run; 0: all points
+    double until_percent = 0;          // a run ends when its best is within this of the optimum
+    std::size_t batch = 1;             // points asked for at a time, as if so many were compiled at once
 };
 
-// What one strategy did over all runs. Evaluations count points tried, failures included; a run that never got there counts as
-// the limit in medians.
+// Results of one strategy over all runs. Evaluations count points tried, including failures; a run that never reached the goal
+// counts as the limit in medians.
 struct SimulatedStrategy {
     std::string name;
     int runs = 0;
@@ -30,19 +30,20 @@ struct SimulatedStrategy {
         double median_evaluations = 0;
         double median_low = 0, median_high = 0;  // 95 % interval of the median
         double p90_evaluations = 0;
-        double most_evaluations = 0;  // of the unluckiest run
+        double most_evaluations = 0;  // of the worst run
         double median_instances = 0;  // different compiled instances among them
         int runs_solved = 0;
     };
-    std::vector<Reach> within;  // 10, 5, 1, 2 %, but for those closer than runs go
+    std::vector<Reach> within;  // 10, 5, 1, 2 %, except those tighter than runs go
     struct After {
         std::size_t evaluations = 0;
-        double median_percent = 0;  // optimum's time over the best time found, in percent
+        double median_percent = 0;  // the optimum's time / the best time found, in percent
         double worst_percent = 0;
     };
-    std::vector<After> after;           // 50, 100, 220; none where runs end before the optimum
+    std::vector<After> after;           // 50, 100, 220; none if runs end before the optimum
     double ask_ms_worst = 0;            // longest single ask
-    std::vector<double> curve_percent;  // median percent of optimum after 1, 2, ... evaluations (at most 1000); empty as `after`
+    std::vector<double> curve_percent;  // median percent of the optimum after 1, 2, ... evaluations (at most 1000); empty in the
+                                        // same case as `after`
 };
 
 struct Simulation {
@@ -54,14 +55,14 @@ struct Simulation {
     std::vector<SimulatedStrategy> strategies;  // the default first
 };
 
-// The first strategy of a simulation, which is the default where all ran, beside the best of the others but exhaustive.
+// The first strategy of a simulation, which is the default if all ran, compared with the best of the others except exhaustive.
 struct BestOther {
     double percent = 0;  // within this of the optimum
-    std::string name;    // the strategy that takes the fewest evaluations, as a median
-    double ratio = 0;    // the first strategy's median over its median
+    std::string name;    // the strategy with the fewest evaluations in the median
+    double ratio = 0;    // the first strategy's median / its median
 };
 
-// By SimulatedStrategy::within; nothing of a percentage that no other strategy reaches in half of its runs.
+// One for each percentage in SimulatedStrategy::within that another strategy reaches in at least half of its runs.
 std::vector<BestOther> against_best_other(const Simulation& simulation);
 
 // Throws Error{usage} if every point of the space failed or a strategy is unknown.

@@ -22,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, Maker>, 7> kStrategies{{
     {"exhaustive", &make_exhaustive},
 }};
 
-// A full walk of so few compiles takes no longer than a search with its final rounds would.
+// Trying a space with this few instances completely takes no longer than a search with its final rounds.
 constexpr std::size_t kExhaustiveInstances = 64;
 constexpr std::size_t kExhaustivePoints = 512;
 

@@ -15,10 +15,10 @@
 namespace autotune::tuner {
 namespace {
 
-// Where a value stands among a parameter's.
+// Index of a value in each parameter's domain.
 using Position = std::vector<int>;
 
-// A part's points as positions in its own parameters' domains, each written as one number with a digit a parameter.
+// A part's points as positions in its own parameters' domains, each encoded as one number with a digit per parameter.
 class PartTable {
   public:
     PartTable(std::size_t first, std::span<const Parameter> parameters);
@@ -26,7 +26,7 @@ class PartTable {
     std::size_t first() const { return first_; }
     std::uint64_t number_of(const Position& position) const;
     void add(std::uint64_t number);
-    // After the last add().
+    // Call after the last add().
     void sort() { std::sort(by_number_.begin(), by_number_.end()); }
     std::vector<std::size_t> neighbours(std::size_t point) const;
 
@@ -40,7 +40,7 @@ class PartTable {
     std::vector<std::int64_t> sizes_;                               // of the domains, by parameter
     std::vector<std::uint64_t> weights_;                            // of the digits, by parameter
     std::vector<std::uint64_t> numbers_;                            // by point
-    std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // and the points, found by their numbers
+    std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // points, found by their numbers
 };
 
 PartTable::PartTable(std::size_t first, std::span<const Parameter> parameters) : first_(first) {
@@ -98,11 +98,11 @@ std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
 struct Tables {
     std::vector<PartTable> parts;
     std::size_t dimensions = 0;
-    std::vector<std::int16_t> coordinates;                         // by point, dimensions of each in a row
+    std::vector<std::int16_t> coordinates;                         // by point, `dimensions` of each in a row
     std::vector<std::size_t> instances;                            // by point
     std::vector<std::pair<std::size_t, std::vector<int>>> traits;  // dimensions that have one, with the trait of each position
 
-    // A point that lacks the parameter counts as one whose value is no power of two.
+    // A point without the parameter counts as one whose value is not a power of two.
     std::vector<int> traits_of(std::size_t point) const {
         std::vector<int> result;
         for (const auto& [dimension, by_position] : traits) {
@@ -150,7 +150,7 @@ int position_of(const std::vector<std::int64_t>& values, std::int64_t value) {
     return static_cast<int>(found - values.begin());
 }
 
-// A value of a point by its parameter: in declared order it stands where the parameter does, and nothing is searched for.
+// A point's value of a parameter. If the config is in declared order, the index gives it without a search.
 std::int64_t value_of(const Config& config, std::size_t p, const std::string& name) {
     const auto& values = config.values();
     return p < values.size() && values[p].first == name ? values[p].second : config[name];
@@ -159,7 +159,7 @@ std::int64_t value_of(const Config& config, std::size_t p, const std::string& na
 void add_part(const DomainPart& part, const std::map<std::string, Column>& columns, Tables& tables) {
     PartTable table(tables.instances.size(), part.parameters);
     std::vector<const Column*> column_of;
-    std::vector<std::vector<int>> shared_positions;  // of a parameter's values among those of its column
+    std::vector<std::vector<int>> shared_positions;  // position of each of a parameter's values among those of its column
     for (const Parameter& parameter : part.parameters) {
         column_of.push_back(&columns.at(parameter.name));
         std::vector<int>& shared = shared_positions.emplace_back();
@@ -191,9 +191,9 @@ bool is_power_of_two(std::int64_t value) {
     return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value));
 }
 
-// Of parameters that have some powers of two and some other values, as many as a warp has lanes or more: small numbers are as
-// often counts or choices, and there the trait would mislead (the made-up cliff took 1.28 times the evaluations of greedy). Many
-// rules of a GPU, of warps, banks and divisible extents, are kept by all powers of two alike, however far apart they stand.
+// For parameters with powers of two and other values, among them values of at least a warp's lanes. Smaller numbers are often
+// counts or choices, for which the trait would mislead (on the synthetic cliff it took 1.28 times the evaluations of greedy).
+// Many rules of a GPU, of warps, banks and divisible extents, hold for all powers of two alike, however far apart they are.
 constexpr std::int64_t kWarp = 32;
 void add_traits(const std::map<std::string, Column>& columns, Tables& tables) {
     for (const auto& [name, column] : columns) {

@@ -14,7 +14,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Ctrl-C is for the thread that waits: it ends a wait at once.
+// Ctrl-C must reach the waiting thread, whose wait it ends at once.
 class SignalsBlocked {
   public:
     SignalsBlocked() {
@@ -97,7 +97,7 @@ void StrategyThread::think(const Make& make, const std::stop_token& stop) {
             lock.unlock();
             for (const auto& [point, time_us] : reports) strategy->report(point, time_us);
             Answer given{.points = strategy->ask(count), .outlook = {}};
-            given.outlook = strategy->outlook();  // with what was just given: that is being tried
+            given.outlook = strategy->outlook();  // after the points just given, which count as in progress
             answer(std::move(given), nullptr);
         }
     } catch (...) {

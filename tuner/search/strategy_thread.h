@@ -14,30 +14,31 @@
 
 namespace autotune::tuner {
 
-// A strategy on a thread of its own: a model thinks for as long as a candidate is measured, and the loop that keeps the GPU busy
-// must not wait for it. One ask at a time; an ask knows of every report before it. What the strategy throws comes out of take().
+// Runs a strategy on a thread of its own: a model computes for as long as a candidate is measured, and the loop that keeps the
+// GPU busy must not wait for it. One ask at a time; an ask knows every report before it. Exceptions of the strategy come out of
+// take().
 class StrategyThread {
   public:
     using Make = std::function<std::unique_ptr<Strategy>()>;
 
-    // `make` runs on the thread: a strategy may think before it is asked anything.
+    // `make` runs on the thread, because making a strategy may take time.
     explicit StrategyThread(Make make);
-    // Waits for the thought in hand.
+    // Waits for the running ask.
     ~StrategyThread();
     StrategyThread(const StrategyThread&) = delete;
     StrategyThread& operator=(const StrategyThread&) = delete;
 
-    // Whether an ask may bring something: none is under way, and since the last answer without points something was reported.
+    // Whether an ask may return points: none is running, and something was reported since the last answer without points.
     bool may_ask() const { return !asking_ && !is_dry_; }
     bool asking() const { return asking_; }
     // REQUIRES: may_ask().
     void ask(std::size_t count);
-    // The answer, once; nothing while it is being thought about or none was asked for.
+    // The answer, once; empty while it is being computed or if none was asked for.
     std::vector<std::size_t> take();
     void report(std::size_t point, std::optional<double> time_us);
     // As of the last answer that was taken.
     const std::optional<Outlook>& outlook() const { return outlook_; }
-    // Readable from when an answer is there until it is taken.
+    // Readable while an answer is there that was not taken.
     int ready_fd() const { return ready_fd_; }
 
   private:
@@ -55,7 +56,7 @@ class StrategyThread {
     std::vector<Report> unheard_;
     std::optional<Outlook> outlook_;
     int ready_fd_;
-    // Of both, under the mutex.
+    // Protected by the mutex.
     std::mutex mutex_;
     std::condition_variable_any wake_;
     std::optional<std::size_t> wanted_;

@@ -28,7 +28,7 @@ std::vector<std::uint64_t> answers_of_runs(Harness& harness, ProblemFixture& fix
     checks.wait();
     const std::size_t outputs = test.test.outputs.size();
     std::vector<std::uint64_t> answers(static_cast<std::size_t>(runs), 0);
-    // Two outputs that exchange their bits must not look alike.
+    // Weighted, so that two outputs with exchanged bits differ.
     for (std::size_t i = 0; i < sums.size(); ++i)
         answers[i / outputs] = answers[i / outputs] * kOddFactor + checks.number(sums[i]);
     return answers;

@@ -8,8 +8,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Where the numbered element stands: "row 3, column 5", with the batch where there are several. Of more than three dimensions,
-// the number in each.
+// The position of an element by number: "row 3, column 5", with the batch if there are several. For more than three dimensions
+// the index in each.
 std::string place_of(const Tensor& out, std::uint64_t number) {
     const std::size_t rank = out.dims.size();
     auto rest = static_cast<std::int64_t>(number);
@@ -29,7 +29,7 @@ std::string place_of(const Tensor& out, std::uint64_t number) {
     return place;
 }
 
-// A part's judgement counts from where the part begins.
+// For a part, the message tells where the part begins.
 std::string counted_from(const Answer& part) {
     if (part.first == 0) return "";
     const std::size_t rank = part.out.dims.size();
@@ -38,14 +38,14 @@ std::string counted_from(const Answer& part) {
     return " (counted from row " + std::to_string(part.first / ld) + ", column " + std::to_string(part.first % ld) + ")";
 }
 
-// A number that the device is asked for, and what it means if it is another than the right one.
+// A number that the device computes, its right value, and the meaning of any other.
 struct Invariant {
     DeviceChecks::CheckId check;
     std::uint64_t right;
     std::string otherwise;
 };
 
-// That nothing lies changed but the outputs' elements.
+// Checks that nothing but the outputs' elements was changed.
 std::vector<Invariant> invariants_of(DeviceChecks& checks, const Problem& problem, const TestFixture& tested,
                                      const Runnable& runnable) {
     std::vector<Invariant> invariants;
@@ -97,7 +97,7 @@ std::string judge_parts(const TestFixture& tested, const DeviceChecks& checks, c
     return "";
 }
 
-// Asks for a hash of each output.
+// Enqueues a hash of each output.
 std::vector<DeviceChecks::CheckId> hashes(DeviceChecks& checks, const TestFixture& tested) {
     std::vector<DeviceChecks::CheckId> ids;
     for (const OutputCheck& output : tested.test.outputs)
@@ -114,7 +114,7 @@ std::vector<double> samples(const Problem& problem, const TestFixture& tested) {
     return {element(buffer, out, 0), element(buffer, out, out.elements() - 1)};
 }
 
-// All runs and ids of a test are enqueued before the one wait: most kernels take less than waiting for them does.
+// All runs and checks of a test are enqueued before the one wait, because most kernels take less time than a wait.
 std::string check_one(Harness& harness, ProblemFixture& fixture, TestFixture& tested, Runnable& runnable, Verification& found) {
     const auto run = [&] {
         fixture.restore_outputs(tested);

@@ -8,22 +8,22 @@
 
 namespace autotune::tuner {
 
-// What the tests said of something that was run.
+// The result of the tests of something that was run.
 struct Verification {
     bool right = true;
-    bool intact = true;                 // false: it wrote where it must not, and what lies on the device serves nobody else
-    std::string detail;                 // the first thing that was wrong, in one sentence
-    double max_error = 0;               // of the typical test: largest |error| / allowed error
-    double accumulation_error = 0;      // the same of what rounding the output does not explain, of what the bound leaves for it
+    bool intact = true;             // false: it wrote outside its outputs, so the data on the device cannot be used again
+    std::string detail;             // the first thing that was wrong, in one sentence
+    double max_error = 0;           // of the typical test: largest |error| / allowed error
+    double accumulation_error = 0;  // the same without the error of rounding the output, as a share of the bound for accumulation
     std::vector<double> sample_values;  // first and last element of the first output
 };
 
-// Runs every test of the op on every part whose answer is known: each output within its bounds, bit for bit where they are 0, the
-// product check where there is one; no element unwritten, red zones whole, inputs untouched, and the same bits again unless
-// atomics are declared. Throws DriverError. REQUIRES: the fixture has its right answers.
+// Runs every test of the op on every part whose right values are known. Checks: each output within its bounds, and bit for bit
+// where they are 0; the product check if there is one; no element unwritten, red zones intact, inputs unchanged; and the same
+// bits again unless atomics are declared. Throws DriverError. REQUIRES: the fixture has its right values.
 Verification verify_on_device(Harness& harness, ProblemFixture& fixture, Runnable& runnable);
 
-// The judgement of one output in one test alone: empty if right. Pure.
+// Judges only one output in one test: empty if right. Pure.
 std::string judge(const OpTest& test, const OutputCheck& output, const Tensor& out, const CompareResult& comparison);
 
 }  // namespace autotune::tuner

@@ -41,7 +41,7 @@ std::string id_in(const unsigned char* notes, std::size_t bytes) {
     return "";
 }
 
-// Whether an object of the process holds an address.
+// Whether an object of the process contains an address.
 bool holds(const dl_phdr_info& object, std::uintptr_t address) {
     for (int i = 0; i < object.dlpi_phnum; ++i) {
         const ElfW(Phdr)& part = object.dlpi_phdr[i];

@@ -4,8 +4,8 @@
 
 namespace autotune::tuner {
 
-// The build id that the linker wrote into this program, in hexadecimal; empty if it wrote none. A worker tells its own, so that
-// the coordinator sees when the command was replaced while it ran.
+// The build id that the linker wrote into this program, in hexadecimal; empty if it wrote none. A worker sends its own, so that
+// the coordinator notices if the command was replaced while it ran.
 std::string build_id();
 
 }  // namespace autotune::tuner

@@ -28,7 +28,7 @@ struct Taken {
     std::string failure;
 };
 
-// Only EWOULDBLOCK says that somebody holds it: NFS and Lustre answer ENOLCK, ENOSYS or EOPNOTSUPP where they have no locks.
+// Only EWOULDBLOCK means that another process holds it: NFS and Lustre return ENOLCK, ENOSYS or EOPNOTSUPP if they have no locks.
 Taken lock_file(FileDescriptor file, const std::string& path) {
     if (!file.open()) return {{}, false, path + " cannot be opened: " + errno_text(errno)};
     struct stat facts {};
@@ -40,7 +40,7 @@ Taken lock_file(FileDescriptor file, const std::string& path) {
     if (result != 0) return {{}, false, path + " cannot be locked: " + errno_text(errno)};
     const std::string holder = std::to_string(::getpid()) + " " + std::to_string(::geteuid()) + "\n";
     if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder.data(), holder.size(), 0) < 0) {
-        // Only the message to a second tuner suffers. A file of another user may be closed to us.
+        // Only the message to a second tuner is affected. A file of another user may not be writable.
     }
     return {std::move(file), false, ""};
 }
@@ -53,7 +53,7 @@ Taken take_in_state(const std::string& folder, const std::string& uuid) {
     return lock_file(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)), path);
 }
 
-// The mode is set after the file or folder is made, because the umask would take from it.
+// The mode is set after the file or folder is created, because the umask would reduce it.
 std::string why_no_shared_folder(const std::string& folder) {
     constexpr mode_t kShared = 01777;
     if (::mkdir(folder.c_str(), 0700) == 0) {
@@ -66,7 +66,7 @@ std::string why_no_shared_folder(const std::string& folder) {
     return S_ISDIR(facts.st_mode) ? "" : folder + " is no folder";
 }
 
-// Opened without O_CREAT first: in a folder that anybody may write to, Linux refuses O_CREAT for a file of another user
+// Opened without O_CREAT first: in a world-writable folder Linux refuses O_CREAT for a file of another user
 // (fs.protected_regular). A file that we may only read can be locked too.
 FileDescriptor open_shared(const std::string& path) {
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;

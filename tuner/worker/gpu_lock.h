@@ -7,18 +7,18 @@
 
 namespace autotune::tuner {
 
-// Where a GPU's lock is taken: in both folders.
+// The folders in which a GPU's lock is taken: both.
 struct LockFolders {
-    std::string host{};   // that all users of the host share: mode 1777, made by the first of them or by tmpfiles; empty: none
+    std::string host{};   // shared by all users of the host: mode 1777, made by the first of them or by tmpfiles; empty: none
     std::string state{};  // of this user; empty: none
 };
 
-// One tuner per GPU: flock on files named by the GPU's UUID. Freed by the kernel when its holder dies, however it dies.
+// One tuner per GPU: flock on files named by the GPU's UUID. The kernel releases it when its holder dies, in whatever way.
 class GpuLock {
   public:
     struct Attempt;
     static Attempt try_take(const LockFolders& folders, const std::string& uuid);
-    // "process 4711", "process 4711 of user 1001" or "unknown", for people.
+    // "process 4711", "process 4711 of user 1001" or "unknown", for messages.
     static std::string holder(const LockFolders& folders, const std::string& uuid);
 
   private:
@@ -26,12 +26,12 @@ class GpuLock {
     FileDescriptor host_, state_;
 };
 
-// What became of one try. Without a lock and a failure, another process holds it.
+// The outcome of one try. Without a lock and without a failure, another process holds it.
 struct GpuLock::Attempt {
     std::optional<GpuLock> lock;
-    // Why it can be taken by nobody: a folder that cannot be written, a file system without locks. Empty: it can.
+    // Why no process can take it: a folder that cannot be written, a file system without locks. Empty: it can be taken.
     std::string failure{};
-    // Why only this user's processes are kept apart. Empty: all are.
+    // Why only this user's processes are excluded. Empty: all are.
     std::string only_this_user{};
 };
 

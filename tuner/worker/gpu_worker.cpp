@@ -27,7 +27,7 @@
 namespace autotune::tuner {
 namespace {
 
-// A kernel's timing that voids its context ends the process after telling why.
+// If timing a kernel breaks the context, the process reports the reason and ends.
 [[noreturn]] void leave_after_sticky(WorkerChannel& channel, const gpu::DriverError& error) {
     channel.send({{{"event", "sticky"}, {"detail", error.what()}, {"is_candidates", gpu::is_the_kernels(error.code())}}, {}});
     ::_exit(3);  // destructors would call into a dead context
@@ -49,7 +49,7 @@ class GpuWorker {
     GpuWorker(WorkerChannel& channel, WorkerGpu gpu, Catalogue catalogue)
         : channel_(channel), gpu_(std::move(gpu)), catalogue_(std::move(catalogue)), nvml_(gpu::Nvml::load()) {}
 
-    // A family that is no part of the binary. Throws Error{usage}.
+    // Adds families that are not part of the binary. Throws Error{usage}.
     void define(const Json& families);
     void set_uuid(std::string uuid) { uuid_ = std::move(uuid); }
     Json serve(const Message& request);
@@ -69,7 +69,7 @@ class GpuWorker {
 
     std::shared_ptr<const gpu::Library> load(const Message& request);
     Runnable bind(ProblemFixture& fixture, const Message& request);
-    // `judge`: a wrong answer ends it; without, it is shown alone.
+    // `judge`: a wrong result ends the request; otherwise it is only shown.
     struct FirstRun {
         bool verify, judge;
     };
@@ -124,7 +124,7 @@ std::shared_ptr<const gpu::Library> GpuWorker::load(const Message& request) {
 
 Json GpuWorker::take_harness(const Message& request) {
     stage("verify");
-    problems_.clear();  // they use the harness that goes
+    problems_.clear();  // they use the harness that is being replaced
     const auto library = load(request);
     harness_ = std::make_unique<Harness>(gpu_.driver, library, gpu_.stream);
     meter_ = std::make_unique<Meter>(gpu_, library);
@@ -145,7 +145,7 @@ Json GpuWorker::set_up(const Message& request) {
     meter_->set_streams(method.streams);
     OpenProblem& entry = problems_[request.body.at("fixture").get<int>()];
     entry.slots.clear();
-    entry.fixture.reset();  // its memory goes before the next one's comes
+    entry.fixture.reset();  // its memory is freed before the next one's is allocated
     entry.fixture = std::make_unique<ProblemFixture>(gpu_, *harness_, op, std::move(problem), options);
     entry.reference = Reference::none;
     if (!request.payload.empty()) {
@@ -165,7 +165,7 @@ Runnable GpuWorker::bind(ProblemFixture& fixture, const Message& request) {
     return fixture.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
 }
 
-// The first launch is a stage of its own: a hang shows here, and its limit is short.
+// The first launch is a stage of its own, with a short limit, because a hang shows here.
 Json GpuWorker::first_run(OpenProblem& entry, int slot, Runnable runnable, FirstRun how) {
     stage("launch", slot);
     TestFixture& test = entry.fixture->tests().front();
@@ -192,7 +192,7 @@ Json GpuWorker::first_run(OpenProblem& entry, int slot, Runnable runnable, First
     return reply;
 }
 
-// What a refused launch or a lack of memory says of a candidate. Sticky and lost errors are not its to report.
+// How a refused launch or a lack of memory is reported for a candidate. Sticky and lost errors are not reported here.
 Json refusal(const gpu::DriverError& error) {
     const bool memory = error.severity() == gpu::Severity::out_of_memory;
     return {{"status", memory ? "out_of_memory" : "launch_refused"}, {"detail", error.what()}, {"verified", false}};
@@ -216,7 +216,7 @@ Json GpuWorker::open(const Message& request) {
     OpenProblem& entry = problem_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
-    entry.slots.erase(slot);  // its workspace makes room
+    entry.slots.erase(slot);  // its workspace is freed to make room
     const auto begun = Clock::now();
     Json reply = first_run(entry, slot, bind(*entry.fixture, request), {request.body.at("verify").get<bool>(), true});
     reply["opening_s"] = seconds_since(begun);
@@ -225,7 +225,7 @@ Json GpuWorker::open(const Message& request) {
     return reply;
 }
 
-// Until one's samples are enough to know.
+// Stops after the first step that tells enough.
 Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
     Json taken = Json::array();
     for (const Json& json : steps) {
@@ -241,7 +241,7 @@ Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
 Json GpuWorker::open_rival(const Json& request) {
     OpenProblem& entry = problem_of(request);
     const int slot = request.at("slot").get<int>();
-    stage("reference", slot);  // a rival's libraries are large and its choice takes many runs
+    stage("reference", slot);  // a rival's libraries are large, and choosing its variant takes many runs
     if (rivals_ == nullptr) rivals_ = std::make_unique<RivalRunner>(gpu_);
     Runnable runnable;
     const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *entry.fixture, *meter_, runnable);
@@ -254,7 +254,7 @@ Json GpuWorker::check_repeatability(const Json& request) {
     stage("verify", slot);
     OpenProblem& entry = problem_of(request);
     const std::string wrong = tuner::check_repeatability(*harness_, *entry.fixture, slot_of(entry, slot));
-    // Who is wrong now and then may have written elsewhere then.
+    // A kernel that fails intermittently may also have written out of bounds: the worker's data is no longer trusted.
     return {{"status", wrong.empty() ? "ok" : "wrong_result"}, {"detail", wrong}, {"spoiled", !wrong.empty()}};
 }
 
@@ -309,7 +309,7 @@ Json GpuWorker::warm(const Json& request) {
     return Json::object();
 }
 
-// A request that fails for a reason of the candidate's or ours; a lost context ends the process.
+// A request that fails because of the candidate or of us gets a reply; a lost context ends the process.
 Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     try {
         Json reply = worker.serve(request);
@@ -329,7 +329,7 @@ Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     }
 }
 
-// Who uses the card and how much is free, in words; empty where NVML does not tell.
+// Who uses the card and how much memory is free, as text; empty if NVML does not report it.
 std::string card_use(const std::string& uuid) {
     const auto nvml = gpu::Nvml::load();
     return nvml == nullptr ? "" : nvml->usage_text(uuid, ::getpid());
@@ -341,7 +341,7 @@ std::string in_use_text(const gpu::DriverError& error, const std::string& uuid) 
            gpu::in_use_advice(error.code());
 }
 
-// A request and its answer in one line: "open slot 3: wrong_result, 0.021 s".
+// A request and its reply in one line: "open slot 3: wrong_result, 0.021 s".
 std::string told(const Message& request, const Json& reply) {
     std::ostringstream text;
     text << request.body.value("do", "");
@@ -374,7 +374,7 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
         channel.send({{{"event", "ready"}, {"build", build_id()}}, {}});
         log_to(log.sink(), LogLevel::debug, "", [&] { return "has a context on " + device.identity.name; });
         while (const auto request = channel.receive()) {
-            if (request->body.at("do") == "define") {  // nobody waits for an answer
+            if (request->body.at("do") == "define") {  // this request has no reply
                 worker.define(request->body.at("families"));
                 continue;
             }
@@ -388,7 +388,7 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
             log_to(log.sink(), LogLevel::trace, "", [&] { return told(*request, reply); });
             channel.send({std::move(reply), {}});
         }
-        ::_exit(0);  // the driver frees everything; tearing down by hand only delays the coordinator
+        ::_exit(0);  // the driver frees everything; tearing down by hand would only delay the coordinator
     } catch (const UnknownRequest& error) {
         channel.send({{{"event", "fatal"}, {"code", "internal"}, {"message", error.what()}}, {}});
     } catch (const gpu::DriverError& error) {

@@ -13,7 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr auto kReapLimit = std::chrono::seconds(5);
-constexpr int kMostRestarts = 2;  // of a worker that others end before it has a context
+constexpr int kMostRestarts = 2;  // of a worker that is killed before it has a context
 
 double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "start") return limits.start_s;
@@ -28,7 +28,7 @@ std::chrono::microseconds as_duration(double seconds) {
     return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
 }
 
-// Of a worker that cannot start. A driver that is gone for a later worker was there for the first.
+// For a worker that cannot start. If the driver is missing for a later worker, it was there for the first.
 ErrorCode code_of(const std::string& word, int generation) {
     if (word == "internal") return ErrorCode::internal;
     if (word == "gpu_in_use") return ErrorCode::gpu_in_use;
@@ -43,7 +43,7 @@ std::string limit_text(double seconds) {
     return text.str();
 }
 
-// By how many times itself a stage's limit is extended while others have the processors.
+// How many times its length a stage's limit may be extended while other processes have the processors.
 constexpr double kMostGranted = 20;
 
 // Stages that end when a kernel of the candidate does.
@@ -152,8 +152,8 @@ void GpuWorkerClient::serve() {
     }
 }
 
-// Others may end a worker at any moment: the kernel for lack of memory, a person, a batch system. Before it has a context it
-// holds nothing, so another process of the same generation takes its place and its request. REQUIRES: there is no process.
+// Others may kill a worker at any moment: the kernel for lack of memory, a person, a batch system. Before it has a context it has
+// no state, so another process of the same generation takes its place and its request. REQUIRES: there is no process.
 void GpuWorkerClient::restart(const std::string& how) {
     if (restarts_ == kMostRestarts) {
         restarts_ = 0;
@@ -220,8 +220,8 @@ void GpuWorkerClient::enter_stage(const std::string& stage, int slot) {
     granted_s_ = 0;
 }
 
-// Extends the limit that has passed by what the worker has waited for a processor since the stage began: a busy machine is not
-// the candidate's doing. Whether anything was left to grant.
+// Extends the limit that has passed by the time that the worker has waited for a processor since the stage began, because a busy
+// machine is not the candidate's fault. Returns whether there was any such time left.
 bool GpuWorkerClient::grant_waiting() {
     constexpr double kLeast_s = 0.05;
     const double waited_s = process_->waited_for_processor_s().value_or(waited_before_s_) - waited_before_s_;

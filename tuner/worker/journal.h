@@ -10,36 +10,36 @@
 
 namespace autotune::tuner {
 
-// A trial as the journal knows it.
+// A trial as the journal stores it.
 struct JournalEntry {
     Problem problem;
     std::string template_identity;
     std::string nvrtc;
     std::string method;  // of its times
-    Trial trial;         // of an entry that was only begun: the candidate alone
+    Trial trial;         // for an entry that was only begun: just the candidate
     int begun = 0;       // how often it was begun without an end before the machine went down
     bool finished = false;
 };
 
 // An append-only file per GPU: "started" before a candidate's first launch, its result after. Not synced: kill -9 does not lose
-// the page cache, and a machine that goes down with a candidate shows who it was. One line a write, so that a line is whole or is
-// last.
+// the page cache, and after a crash of the machine it shows the candidate that was running. One write per line, so only the last
+// line can be incomplete.
 class Journal {
   public:
-    // Opens it and reads what an earlier run left. Damaged lines are skipped. A file that cannot be opened, and an empty
-    // `folder`, is a journal that keeps nothing. `boot`: which start of the machine this is; what was begun since then was ended
-    // by a person, a batch system or a lack of memory, never by the candidate. REQUIRES: the GPU's lock is held.
+    // Opens it and reads what an earlier run left. Damaged lines are skipped. With an empty `folder`, or a file that cannot be
+    // opened, the journal stores nothing. `boot`: identifies this start of the machine. Candidates that were begun since then
+    // were ended by a person, a batch system or a lack of memory, never by themselves. REQUIRES: the GPU's lock is held.
     Journal(const std::string& folder, const std::string& uuid, std::string boot = boot_id());
 
     const std::vector<JournalEntry>& left_over() const { return left_over_; }
     void started(const JournalEntry& entry);
     void finished(const JournalEntry& entry);
-    // It ended a worker, and we are still there: if we end later, it was not its doing.
+    // It killed a worker, and this process is still running: if this process dies later, the candidate is not the cause.
     void survived(const JournalEntry& entry);
-    // Everything is in the store: forget it.
+    // Everything is in the store, so the journal is emptied.
     void clear();
 
-    // The kernel's id of this start of the machine; empty where it does not tell.
+    // The kernel's id of this start of the machine; empty if there is none.
     static std::string boot_id();
 
   private:

@@ -5,7 +5,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;  // of an entry: a log is for reading
+constexpr std::size_t kMostBytes = 4096;  // per entry: people read logs
 
 }  // namespace
 
@@ -13,7 +13,7 @@ void WorkerLog::write(LogLevel level, std::string_view source, std::string_view 
     try {
         const std::string entry = std::string(source) + (source.empty() ? "" : ": ") + std::string(text.substr(0, kMostBytes));
         channel_.send({{{"event", "log"}, {"level", to_string(level)}, {"text", entry}}, {}});
-    } catch (const std::exception&) {  // an entry that cannot be told is lost, its cause is not
+    } catch (const std::exception&) {  // an entry that cannot be sent is lost, but not its cause
     }
 }
 

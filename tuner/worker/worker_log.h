@@ -9,12 +9,13 @@
 
 namespace autotune::tuner {
 
-// A worker's log: it may write no file, and standard error is nobody's, so entries travel to the coordinator between its answers.
+// A worker's log. A worker may not write files, and its standard error goes nowhere, so entries are sent to the coordinator
+// between replies.
 class WorkerLog final : public LogSink {
   public:
-    // `level`: of kLogLevels, or empty where nobody listens.
+    // `level`: of kLogLevels, or empty if there is no log.
     WorkerLog(WorkerChannel& channel, const std::string& level) : channel_(channel), level_(parse_log_level(level)) {}
-    // What to hand on: nullptr where nobody listens.
+    // The sink to pass on: nullptr if there is no log.
     LogSink* sink() { return level_ ? this : nullptr; }
 
     LogLevel level() const override { return *level_; }
@@ -25,9 +26,10 @@ class WorkerLog final : public LogSink {
     std::optional<LogLevel> level_;
 };
 
-// The coordinator's end: whether a message is an entry of a worker's log, which then is written to `sink`. `source` says whose.
+// The coordinator's side: whether a message is an entry of a worker's log, which is then written to `sink`. `source`: which
+// worker.
 bool take_log(const Message& message, LogSink* sink, const std::string& source);
-// The flag that gives a worker its level; nothing where nobody listens.
+// Adds the flag that gives a worker its level; nothing if there is no log.
 void add_log_level(std::vector<std::string>& arguments, const LogSink* sink);
 
 }  // namespace autotune::tuner

@@ -23,15 +23,14 @@ extern char** environ;
 namespace autotune::tuner {
 namespace {
 
-// In the child, before it becomes another program, this names the file that the command runs from, even where another file has
-// taken its name or nothing has.
+// In the child, before exec, this names the file that the command runs from, even if the file was replaced or deleted.
 constexpr std::string_view kOwnFile = "/proc/self/exe";
 
 struct Pipe {
     FileDescriptor read, write;
 };
 
-// What the system says, and what helps.
+// The system's reason, and the remedy.
 Error cannot_start(int code) {
     const std::string why = std::string("cannot start a worker process: ") + std::strerror(code);
     switch (code) {
@@ -47,7 +46,7 @@ Error cannot_start(int code) {
     }
 }
 
-// Both ends above the standard descriptors, so that dup2 onto 0..2 in the child never meets itself.
+// Both ends are above the standard descriptors, so that dup2 onto 0..2 in the child never gets equal descriptors.
 FileDescriptor above_standard(int raw) {
     FileDescriptor low(raw);
     FileDescriptor high(::fcntl(raw, F_DUPFD_CLOEXEC, 3));
@@ -64,8 +63,8 @@ Pipe make_pipe() {
     return made;
 }
 
-// A cubin of some hundred KB in one go: through the default 64 KB it would need reader and writer in turns. A refusal does no
-// harm.
+// For a cubin of some hundred KB in one piece: with the default 64 KB, reader and writer would have to alternate. A refusal does
+// no harm.
 void widen(int fd) {
     ::fcntl(fd, F_SETPIPE_SZ, 1 << 20);
 }
@@ -74,8 +73,8 @@ void make_nonblocking(int fd) {
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// What a worker may know of our environment: how to find libraries and which GPUs it may see. LD_PRELOAD and the like stay
-// behind.
+// The variables of our environment that a worker may see: those for finding libraries and selecting GPUs. LD_PRELOAD and the like
+// are removed.
 bool is_passed_on(std::string_view variable) {
     for (const std::string_view prefix : {"LD_LIBRARY_PATH=", "PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "CUDA_",
                                           "NVIDIA_", "AUTOTUNE_", "XDG_", "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS="}) {
@@ -133,7 +132,7 @@ class SpawnSetup {
     posix_spawnattr_t attributes_;
 };
 
-// A write to a worker that is gone must be an error code, not a signal that ends the tool.
+// A write to a worker that is gone must return an error, not raise a signal that ends the tool.
 void ignore_sigpipe() {
     struct sigaction current {};
     ::sigaction(SIGPIPE, nullptr, &current);
@@ -188,7 +187,7 @@ void WorkerProcess::flush() {
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
-            break;  // it reads no more: what it said before it went is still to be read
+            break;  // it reads no more, but what it wrote before must still be read
         }
     }
     outgoing_.clear();
@@ -284,7 +283,7 @@ bool WorkerProcess::try_reap() {
         };
         cpu_s_at_end_ = seconds(used.ru_utime) + seconds(used.ru_stime);
     }
-    if (got < 0 && errno == ECHILD) wait_status_ = 0;  // someone else waited for it: gone all the same
+    if (got < 0 && errno == ECHILD) wait_status_ = 0;  // another part of the program has reaped it: it is gone
     return wait_status_.has_value();
 }
 

@@ -13,13 +13,14 @@
 
 namespace autotune::tuner {
 
-// A child process that speaks frames over its standard input and output. Ends with its owner: the destructor kills and reaps.
+// A child process that exchanges frames over its standard input and output. Ends with its owner: the destructor kills and reaps
+// it.
 class WorkerProcess {
   public:
     enum class Environment { cleaned, whole };
-    // Starts `binary arguments...` in a process group of its own, with a cleaned environment unless the whole is asked for, no
-    // signal blocked or ignored, standard error to /dev/null, and none of our descriptors. `variables` ("NAME=value") take the
-    // place of those of the environment. Throws Error{system} with the system's reason if it cannot be started.
+    // Starts `binary arguments...` in a process group of its own: with a cleaned environment unless the whole is requested, no
+    // signal blocked or ignored, standard error to /dev/null, and none of our descriptors. `variables` ("NAME=value") replace
+    // those of the environment. Throws Error{system} with the system's reason if it cannot be started.
     WorkerProcess(const std::string& binary, const std::vector<std::string>& arguments,
                   Environment environment = Environment::cleaned, std::vector<std::string> variables = {});
     ~WorkerProcess();
@@ -30,29 +31,30 @@ class WorkerProcess {
     int read_fd() const { return from_.get(); }
     int write_fd() const { return to_.get(); }
     bool wants_write() const { return sent_ < outgoing_.size(); }
-    // Queues a message and writes what the pipe takes; flush() writes more when poll() says so.
+    // Queues a message and writes as much as the pipe accepts; flush() writes more when poll() allows it.
     void send(const Message& message);
     void flush();
-    // Reads what is there and returns the messages that are whole.
+    // Reads what is available and returns the complete messages.
     std::vector<Message> receive();
-    // End of file, a broken stream, or a write that failed: nothing more will come.
+    // End of file, a broken stream, or a failed write: nothing more will come.
     bool closed() const { return closed_; }
-    // Why, for people: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad checksum".
+    // The reason as text: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad checksum".
     std::string how_it_ended();
-    // Whether somebody else ended it: the kernel for lack of memory, a limit that it was started under, a person. REQUIRES:
-    // how_it_ended() was asked.
+    // Whether something else killed it: the kernel for lack of memory, a limit that it was started under, a person. REQUIRES:
+    // how_it_ended() was called.
     bool was_ended_by_others() const;
-    // Processor time that it has used, all threads together.
+    // Processor time that it has used, over all threads.
     double cpu_seconds() const;
-    // How long its main thread has been ready to run while others had the processors; nullopt where the kernel does not tell.
+    // How long its main thread was ready to run while other processes had the processors; nullopt if the kernel does not report
+    // it.
     std::optional<double> waited_for_processor_s() const;
 
     void pause();
     void resume();
     void kill();
-    // Waits for the process to be gone after kill(), at most so long; false if it is still there (stuck in the kernel).
+    // Waits after kill() until the process is gone, at most for `limit`; false if it is still there (stuck in the kernel).
     bool reap(std::chrono::milliseconds limit);
-    // Lets a process that cannot be reaped go: the destructor will not wait for it.
+    // Gives up a process that cannot be reaped: the destructor will not wait for it.
     void abandon() { pid_ = -1; }
 
   private:

@@ -6,8 +6,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Simulated annealing on the logarithm of time: a step that makes it e^T times slower is taken with probability 1/e. When it has
-// cooled down it starts again elsewhere.
+// Simulated annealing on the logarithm of time: a step to a point that is e^T times slower is taken with probability 1/e.
+// Restarts elsewhere when it has cooled down.
 class Annealing final : public BaseStrategy {
   public:
     Annealing(const Domain& domain, std::uint64_t seed) : BaseStrategy("annealing", domain, seed) {}

@@ -9,9 +9,9 @@
 namespace autotune::tuner {
 namespace {
 
-// The expected record of `more` draws beyond the best of those in `times_us`, as a share of it. Logarithms of the fastest tenth
-// are taken for an exponential tail, whose mean the normalised spacings estimate (Renyi 1953; Weissman 1978): the record of n
-// draws lies mean * (1 + 1/2 + ... + 1/n) from where the tail begins.
+// The expected improvement of `more` draws over the best of `times_us`, as a share of it. Assumes that the logarithms of the
+// fastest tenth have an exponential tail, whose mean the normalised spacings estimate (Renyi 1953; Weissman 1978): the record of
+// n draws lies mean * (1 + 1/2 + ... + 1/n) from the start of the tail.
 double gain_of_more_draws(std::vector<double> times_us, std::size_t more) {
     constexpr std::size_t kLeast = 4;
     const std::size_t drawn = times_us.size();
@@ -72,7 +72,7 @@ void BaseStrategy::give(std::size_t point) {
 void BaseStrategy::report(std::size_t point, std::optional<double> time_us) {
     check(point < domain_.size, "a report of a point outside the domain");
     if (reported_[point]) return;
-    // Stored trials of an earlier run may be reported without having been asked for.
+    // Stored trials of an earlier run may be reported although no ask() returned them.
     if (is_fresh(point)) give(point);
     --pending_;
     reported_[point] = true;
@@ -86,7 +86,7 @@ std::optional<Outlook> BaseStrategy::outlook() {
     const std::size_t left = fresh_.size() + pending_;
     if (left == 0) return Outlook{};
     if (tries_all()) return std::nullopt;
-    const std::size_t more = std::min(left, worked_us_.size());  // as much again as was tried
+    const std::size_t more = std::min(left, worked_us_.size());  // as many more as were tried
     const std::optional<double> modelled = expected_gain();
     return Outlook{.gain = modelled ? *modelled : gain_of_more_draws(worked_us_, more), .left = left};
 }

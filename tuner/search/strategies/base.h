@@ -14,8 +14,8 @@
 
 namespace autotune::tuner {
 
-// What every strategy needs to keep: which points were given, what they took, which are left. A strategy says which point it
-// would try next and hears of each report; seeds go out first, and nothing is given twice.
+// The state that every strategy needs: which points were given, their times, and which are left. A derived strategy proposes the
+// next point and receives each report; seeds are given first, and no point twice.
 class BaseStrategy : public Strategy {
   public:
     BaseStrategy(std::string name, const Domain& domain, std::uint64_t seed);
@@ -27,13 +27,13 @@ class BaseStrategy : public Strategy {
     std::optional<Outlook> outlook() final;
 
   protected:
-    // A fresh point, or nullopt to wait for reports. Asked with none pending, nullopt means a random fresh point.
-    // REQUIRES: fresh_count() > 0.
+    // A fresh point, or nullopt to wait for reports. If none is pending, nullopt means a random fresh point. REQUIRES:
+    // fresh_count() > 0.
     virtual std::optional<std::size_t> propose() = 0;
     virtual void heard(std::size_t point, std::optional<double> time_us) = 0;
-    // Whether the strategy is there to try every point: it has no opinion of the gain before that.
+    // Whether the strategy tries every point; then it predicts no gain before that.
     virtual bool tries_all() const { return false; }
-    // Outlook::gain of a strategy that has a model; else nullopt, and it follows from the times reported. REQUIRES: one worked.
+    // Outlook::gain of a strategy with a model; nullopt: it is estimated from the reported times. REQUIRES: one point worked.
     virtual std::optional<double> expected_gain() { return std::nullopt; }
 
     const Domain& domain() const { return domain_; }
@@ -44,9 +44,9 @@ class BaseStrategy : public Strategy {
     // REQUIRES: fresh_count() > 0.
     std::size_t random_fresh() { return fresh_[random_.below(fresh_.size())]; }
     std::span<const std::size_t> fresh() const { return fresh_; }
-    // The best expected of a random handful where the prior has opinions, else a random fresh point.
+    // If the prior has predictions, the best of a few random fresh points, else one random fresh point.
     std::size_t promising_fresh();
-    // nullopt: failed, pending or never given. Ask is_reported() for the difference.
+    // nullopt: failed, pending or never given; is_reported() tells which.
     std::optional<double> time_us(std::size_t point) const { return times_us_[point]; }
     bool is_reported(std::size_t point) const { return reported_[point]; }
 
@@ -59,7 +59,7 @@ class BaseStrategy : public Strategy {
     Random random_;
     std::deque<std::size_t> seeds_;
     std::vector<std::size_t> fresh_;  // points never given, in no order
-    std::vector<std::size_t> place_;  // of a point in fresh_
+    std::vector<std::size_t> place_;  // index of a point in fresh_
     std::vector<std::optional<double>> times_us_;
     std::vector<bool> reported_;
     std::size_t pending_ = 0;

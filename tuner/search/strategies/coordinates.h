@@ -12,14 +12,14 @@
 
 namespace autotune::tuner {
 
-// A domain's coordinates in one block, without the dimensions in which no two points differ; positions count from 0.
+// A domain's coordinates in one block, without dimensions that are the same for all points; positions count from 0.
 class Coordinates {
   public:
     explicit Coordinates(const Domain& domain);
 
     std::size_t points() const { return points_; }
     std::size_t dimensions() const { return extents_.size(); }
-    // How many positions a dimension has.
+    // The number of positions in each dimension.
     const std::vector<int>& extents() const { return extents_; }
     std::span<const std::uint16_t> of(std::size_t point) const {
         return std::span(flat_).subspan(point * dimensions(), dimensions());
@@ -31,12 +31,13 @@ class Coordinates {
     std::vector<std::uint16_t> flat_;
 };
 
-// Which point has given coordinates, and which is nearest to them. Built once: O(points).
+// Finds the point with given coordinates, or the nearest to them. Built once: O(points).
 class PointIndex {
   public:
     explicit PointIndex(const Coordinates& coordinates);
     std::optional<std::size_t> find(std::span<const std::uint16_t> position) const;
-    // Of `among`: least sum over dimensions of the distance as a share of the dimension. REQUIRES: `among` is not empty.
+    // The nearest of `among`: smallest sum over dimensions of the distance relative to the dimension's size. REQUIRES: `among` is
+    // not empty.
     std::size_t nearest(std::span<const double> position, std::span<const std::size_t> among) const;
 
   private:

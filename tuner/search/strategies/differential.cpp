@@ -8,8 +8,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Differential evolution (Storn and Price 1997, best/1/bin) over positions taken as real numbers; a trial vector becomes the
-// nearest point that was not tried.
+// Differential evolution (Storn and Price 1997, best/1/bin) over positions as real numbers; a trial vector is rounded to the
+// nearest untried point.
 class Differential final : public BaseStrategy {
   public:
     Differential(const Domain& domain, std::uint64_t seed)
@@ -59,7 +59,7 @@ class Differential final : public BaseStrategy {
     Coordinates coordinates_;
     PointIndex index_;
     std::vector<std::pair<double, std::size_t>> population_;
-    std::map<std::size_t, std::size_t> parent_;  // of a point that is being tried: whom it may replace
+    std::map<std::size_t, std::size_t> parent_;  // for a point that is being tried: the member that it may replace
     std::size_t born_ = 0, next_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Steady-state genetic algorithm: each report may replace the worst of the population, so no generation has to be waited for.
+// Steady-state genetic algorithm: each report may replace the worst of the population, so it never waits for a generation.
 class Genetic final : public BaseStrategy {
   public:
     Genetic(const Domain& domain, std::uint64_t seed)
@@ -41,7 +41,7 @@ class Genetic final : public BaseStrategy {
     static constexpr std::size_t kPopulation = 20;
     static constexpr int kTournament = 3, kAttempts = 50;
 
-    // The best of a few: the population is sorted.
+    // The best of a few random ones: the population is sorted.
     std::size_t choose() {
         std::size_t best = population_.size();
         for (int i = 0; i < kTournament; ++i) best = std::min(best, random().below(population_.size()));

@@ -5,7 +5,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Walks with restarts. A start is the best of a handful of points, since a descent from a hopeless one costs far more than they
+// Local descents with restarts. A start is the best of a few points, because a descent from a bad one costs far more than they
 // do.
 class Greedy final : public BaseStrategy {
   public:

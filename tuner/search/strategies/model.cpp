@@ -18,34 +18,34 @@ namespace autotune::tuner {
 namespace {
 
 // Chosen on the recorded spaces and on ten synthetic ones (docs/results/search.md); none is sensitive to a factor of 1.5.
-constexpr std::size_t kStarts = 5;  // points before the model has a say
-// Of a space too large to be known whole, the model knows what the prior says is best, and as many random points.
+constexpr std::size_t kStarts = 5;  // points before the model is used
+// If a space is too large, the model covers the points with the best prior and as many random ones.
 constexpr std::size_t kExpected = 4'000;
-constexpr std::size_t kApart = 4;      // parameters in which the instances differ that a search begins with
-constexpr std::size_t kGuessed = 4;    // every so many of those is a guess: the prior may be wrong
-constexpr double kRefitGrowth = 1.15;  // rates are learned again when there are so many times as many observations
-constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // an ask stays near 3 ms
-constexpr double kKnownInstanceBonus = 1.0;  // logarithm of how much cheaper a point is whose instance is compiled
-constexpr double kFailureStep = 0.1;   // a failed point counts as this much slower than was believed, in speeds of the first one
-constexpr std::size_t kPatience = 60;  // evaluations without progress, after which every second point is a walk's
+constexpr std::size_t kApart = 4;      // parameters in which a search's first instances must differ
+constexpr std::size_t kGuessed = 4;    // one in this many of those is random, because the prior may be wrong
+constexpr double kRefitGrowth = 1.15;  // rates are fitted again when the observations have grown by this factor
+constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // keeps an ask near 3 ms
+constexpr double kKnownInstanceBonus = 1.0;  // in log improvement, for points whose instance is already compiled
+constexpr double kFailureStep = 0.1;   // a failed point counts as slower than predicted by this, in speeds of the first point
+constexpr std::size_t kPatience = 60;  // evaluations without progress, after which every second point comes from the local walk
 constexpr double kProgress = 0.001;
 constexpr std::size_t kWalkStarts = 4;
-// Improvement is expected over a speed this much above the best one. On plain expected improvement a search spends tens of
-// evaluations on points that are believed to be a percent better, next to parameters that hardly matter.
+// Improvement is expected over a speed this much above the best one. With plain expected improvement a search spends tens of
+// evaluations on points that are predicted to be a percent better, next to parameters that hardly matter.
 constexpr double kMargin = 0.3;
-constexpr double kMarginHalfLife = 20;  // evaluations without progress after which the margin is half as large
-// After so many evaluations without progress, and every so many more, each parameter of the best point is changed once: the
-// model may have learned of a parameter where it does not matter, or where something else spoils it.
+constexpr double kMarginHalfLife = 20;  // evaluations without progress after which the margin is halved
+// After this many evaluations without progress, and again after each kStallAgain more, each parameter of the best point is varied
+// once: the model may have learned about a parameter where it does not matter, or where another one hides its effect.
 constexpr std::size_t kStall = 5, kStallAgain = 25;
-// The gain of going on is summed over so many of the most promising points, each as far as those before it do not tell its time.
-// They are as many as were tried, within these limits.
+// The expected gain is summed over this many of the most promising points, each reduced by what the points before it would
+// reveal. The number is that of the points tried, within these limits.
 constexpr std::size_t kLeastOutlookPoints = 16, kOutlookPoints = 64;
-// The sum is corrected by how much of the improvement that was expected of the points tried came true. That counts as if this
-// share of the best time had been expected, and had come true, beforehand.
+// The sum is scaled by the share of predicted improvement that came true for the points tried. This share of the best time counts
+// as predicted and achieved at the start.
 constexpr double kTrustedGain = 0.03;
-constexpr double kBeliefHalfLife = 15;  // points after which what came true of one counts half
+constexpr double kBeliefHalfLife = 15;  // evaluations after which a point counts half in that
 
-// Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote where the density underflows.
+// Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote if the density underflows.
 double log_improvement(const Belief& belief, double best) {
     const double z = (best - belief.mean) / belief.deviation;
     const double log_root_two_pi = std::log(2 * std::numbers::pi) / 2;
@@ -58,13 +58,13 @@ double expected_improvement(const Belief& belief, double best) {
     return std::exp(log_improvement(belief, best)) * (1 - belief.failure);
 }
 
-// What the process models of a time: speed, in units of a reference's, negated since it looks for what is small. Logarithms, in
-// which spaces span a factor of ten, have it attend to what is slow: with them a third more is tried of gemm_rtx3090.
+// The value that the process models: the negative speed, relative to a reference, because it minimises. Logarithms of times, in
+// which spaces span a factor of ten, would weight slow points too much: with them gemm_rtx3090 needs a third more evaluations.
 double value_of(double time_us, double reference_us) {
     return -reference_us / time_us;
 }
 
-// The prior as values about their mean, so that it can serve as a trend; empty if it has no opinions that differ.
+// The prior as centred values, for use as a trend; empty if its predictions are all alike.
 std::vector<float> trend_of(const Domain& domain) {
     std::vector<std::size_t> known;
     std::vector<double> prior_us(domain.size);
@@ -91,7 +91,7 @@ std::vector<float> trend_of(const Domain& domain) {
     return differs ? trend : std::vector<float>();
 }
 
-// Points in the order of a trend, the best kExpected of them; none without one.
+// Points ordered by a trend, the best kExpected of them; none without a trend.
 std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
     std::vector<std::size_t> order(trend.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -103,7 +103,7 @@ std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
     return order;
 }
 
-// The domain as the surrogate sees it: traits are coordinates too.
+// The domain for the surrogate: traits become coordinates.
 Domain with_traits(const Domain& domain) {
     if (!domain.traits) return domain;
     Domain result = domain;
@@ -116,9 +116,9 @@ Domain with_traits(const Domain& domain) {
     return result;
 }
 
-// Model-guided search: a Gaussian process of speed says where improvement is to be expected. Every given point counts as
-// observed at its believed value until it is reported, so that many may be tried at a time. When the model makes no progress, a
-// local walk with restarts takes every second turn: it needs no model to be right.
+// Model-guided search: a Gaussian process of speed predicts where improvement is likely. Every given point counts as observed at
+// its predicted value until it is reported, so that many can be tried at a time. When the model makes no progress, every second
+// point comes from a local walk with restarts, which does not depend on the model.
 class Model final : public BaseStrategy {
   public:
     Model(const Domain& domain, std::uint64_t seed) : Model(domain, seed, trend_of(domain)) {}
@@ -179,7 +179,8 @@ class Model final : public BaseStrategy {
           walk_(this->domain(), random()),
           begun_(domain.seeds) {}
 
-    // The next of the points that the prior says are best, one alone of those that are alike; else, and now and then, a guess.
+    // The next point with the best prior, skipping those similar to earlier ones; every few times, or without a prior, a random
+    // point.
     std::size_t begin_with() {
         while (begun_.size() % kGuessed != kGuessed - 1 && next_expected_ < expected_.size()) {
             const std::size_t point = expected_[next_expected_++];
@@ -190,14 +191,14 @@ class Model final : public BaseStrategy {
         return begun_.emplace_back(promising_fresh());
     }
 
-    // By their instances alone: how one is launched is a detail.
+    // Compares instances only, because launch parameters are a detail.
     bool alike(std::size_t left, std::size_t right) const {
         const auto from = coordinates_.of(domain().instance(left)), to = coordinates_.of(domain().instance(right));
         return std::inner_product(from.begin(), from.end(), to.begin(), std::size_t{0}, std::plus<>(), std::not_equal_to<>()) <
                kApart;
     }
 
-    // Brings the surrogate up to date with what was heard since the last ask and with what is still being tried.
+    // Updates the surrogate with the reports since the last ask and with the points in progress.
     void absorb() {
         std::erase_if(pending_, [&](const Observation& one) { return !guessed_.contains(one.point) && is_reported(one.point); });
         if (surrogate_.columns().empty() || history_.size() >= next_fit_) {
@@ -221,7 +222,7 @@ class Model final : public BaseStrategy {
         }
     }
 
-    // All observations, or the best half and the rest spread evenly.
+    // All observations, or the best half and an even selection of the rest.
     std::vector<Observation> telling_history() const {
         if (history_.size() <= kMostObservations) return history_;
         std::vector<Observation> sorted = history_;
@@ -233,7 +234,7 @@ class Model final : public BaseStrategy {
         return kept;
     }
 
-    // Every fresh point, or what the prior says is best, as many random ones as can be kept up to date, and all neighbours of the
+    // Every fresh point; or those with the best prior, as many random ones as can be kept up to date, and all neighbours of the
     // best points known.
     std::vector<std::size_t> interesting_columns() {
         if (fresh_count() <= kMostColumns) {
@@ -261,7 +262,7 @@ class Model final : public BaseStrategy {
         return columns;
     }
 
-    // The point of a column counts as observed at its believed value.
+    // Counts the point of a column as observed at its predicted value.
     std::size_t trust(std::size_t column) {
         const std::size_t point = surrogate_.columns()[column];
         const Belief belief = surrogate_.belief(column);
@@ -270,7 +271,7 @@ class Model final : public BaseStrategy {
         return point;
     }
 
-    // Whether improvement that is expected of points comes true. REQUIRES: best_ is still what it was without this point.
+    // Updates the share of predicted improvement that came true. REQUIRES: best_ does not include this point yet.
     void compare_with_belief(std::size_t point, std::optional<double> time_us) {
         const auto believed = believed_.find(point);
         if (believed == believed_.end() || std::isinf(best_)) return;
@@ -281,7 +282,7 @@ class Model final : public BaseStrategy {
         if (time_us) came_true_ += std::max(0.0, best_ - value_of(*time_us, reference_us_)) / -best_;
     }
 
-    // The expected improvement that the fresh points and those still being tried hold together, in values.
+    // The expected improvement, in values, of the fresh points and those in progress together.
     double improvement_left() {
         std::vector<std::pair<double, std::size_t>> promising;  // improvement and point
         for (const auto& [point, belief] : believed_) promising.emplace_back(expected_improvement(belief, best_), point);
@@ -303,7 +304,7 @@ class Model final : public BaseStrategy {
         return sum;
     }
 
-    // The next of the best point's parameters, in random order: the most promising of the points that differ in it alone.
+    // For the next parameter of the best point, in random order: the most promising of the points that differ only in it.
     std::optional<std::size_t> along_an_axis() {
         if (axes_.empty()) {
             if (since_progress_ < next_round_) return std::nullopt;
@@ -327,10 +328,10 @@ class Model final : public BaseStrategy {
         return true;
     }
 
-    // The value that a point has to beat.
+    // The value that a point must beat.
     double target() const { return best_ * (1 + kMargin * std::exp2(-static_cast<double>(since_progress_) / kMarginHalfLife)); }
 
-    // Of the fresh columns whose points are wanted.
+    // Of the fresh columns that `wanted` accepts.
     template <class Wanted>
     std::optional<std::size_t> most_promising(const Wanted& is_wanted) {
         std::optional<std::size_t> chosen;
@@ -342,7 +343,8 @@ class Model final : public BaseStrategy {
             if (!is_fresh(columns[column]) || !is_wanted(columns[column])) continue;
             const Belief belief = surrogate_.belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
-            // Slower, surer and likelier to fail than the leader, and no cheaper: most columns end here, before the costly part.
+            // Slower, more certain and likelier to fail than the leader, and no cheaper: most columns end here, before the
+            // expensive part.
             if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
                 belief.failure >= leader.failure) {
                 continue;
@@ -371,20 +373,20 @@ class Model final : public BaseStrategy {
     std::vector<std::size_t> expected_;
     Surrogate surrogate_;
     Walk walk_;
-    std::vector<std::size_t> begun_;  // what the search began with
+    std::vector<std::size_t> begun_;  // the points that the search began with
     std::size_t next_expected_ = 0;
     std::vector<Observation> history_;
-    std::vector<Observation> pending_;                  // given on the model's word, not reported
-    std::unordered_set<std::size_t> guessed_;           // of those, in the surrogate at their believed value
-    std::unordered_map<std::size_t, Belief> believed_;  // of each point given on the model's word, as it was then
-    std::unordered_set<std::size_t> known_instances_;   // compiled for some point that was reported
+    std::vector<Observation> pending_;                  // given by the model, not reported
+    std::unordered_set<std::size_t> guessed_;           // of those, the points in the surrogate at their predicted value
+    std::unordered_map<std::size_t, Belief> believed_;  // prediction for each point given by the model, at that time
+    std::unordered_set<std::size_t> known_instances_;   // instances compiled for a reported point
     std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
     std::size_t best_point_ = 0;
-    std::vector<std::size_t> axes_;  // parameters of the best point still to be changed in this round
+    std::vector<std::size_t> axes_;  // parameters of the best point still to be varied in this round
     std::size_t next_round_ = kStall;
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
-    double expected_sum_ = 0, came_true_ = 0;  // improvement of the points reported, in shares of the best time
-    double reference_us_ = 0;                  // the first time heard
+    double expected_sum_ = 0, came_true_ = 0;  // of the points reported, in shares of the best time
+    double reference_us_ = 0;                  // the first reported time
     double best_ = std::numeric_limits<double>::infinity();
     double worst_ = -std::numeric_limits<double>::infinity();
 };

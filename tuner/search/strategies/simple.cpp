@@ -7,7 +7,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Every point once, best expected first; in the domain's order where nothing is expected.
+// Every point once, by prior; in the domain's order without a prior.
 class Exhaustive final : public BaseStrategy {
   public:
     Exhaustive(const Domain& domain, std::uint64_t seed) : BaseStrategy("exhaustive", domain, seed) {

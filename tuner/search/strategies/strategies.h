@@ -5,7 +5,7 @@
 
 #include "tuner/search/search.h"
 
-// One maker per strategy; make_strategy() in tuner/search/search.h is the door to them.
+// One factory function per strategy; callers use make_strategy() in tuner/search/search.h.
 namespace autotune::tuner {
 
 std::unique_ptr<Strategy> make_model(const Domain& domain, std::uint64_t seed);

@@ -10,18 +10,18 @@
 namespace autotune::tuner {
 namespace {
 
-// In units of the process's own variance. Medians of a race repeat to a percent, where spaces span factors.
+// In units of the process's own variance. Medians of a race repeat to a percent, while times in a space differ by factors.
 constexpr double kNoise = 0.01;
 constexpr double kLeastRate = 0.03, kMostRate = 6, kTypicalRate = 0.2;
 constexpr double kRatePrecision = 0.5;  // of the log-normal prior of a rate around the typical one
 constexpr std::array<double, 2> kRateSteps{0.6, 1.67};
 constexpr int kLearningSweeps = 4;
-// The likelihood is cubic in observations, and rates do not get better by more of them.
+// The likelihood is cubic in observations, and more of them do not improve the rates.
 constexpr std::size_t kMostLearnedFrom = 80;
 constexpr double kLeastVariance = 1e-8;
-// Sum of squares assumed before anything is seen, so that equal times do not make the process certain.
+// Sum of squares assumed in advance, so that equal times do not make the process certain.
 constexpr double kVarianceGuess = 0.1;
-// Columns taken together: what hundreds of observations hold of them stays in the L2 while a fit goes over them row by row.
+// Columns processed together: the data of hundreds of observations for them stays in L2 while a fit goes over it row by row.
 constexpr std::size_t kBlock = 256;
 using Block = std::array<float, kBlock>;
 
@@ -38,17 +38,16 @@ void add_scaled(std::span<float> sum, float scale, const float* terms) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += scale * terms[i];
 }
 
-// Compiled for wider vectors too and chosen when the program starts. Without fused multiply-adds (avx2 has none), so that a
-// search takes the same course on every machine.
+// Also compiled for wider vectors; the version is chosen when the program starts. Without fused multiply-adds (avx2 has none), so
+// that a search gives the same result on every machine.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define AUTOTUNE_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
 #define AUTOTUNE_WIDE_VECTORS
 #endif
 
-// white -= row[0] * solved[0] + row[1] * solved[1] + ..., but for the diagonal that ends the row, in this order; four terms at a
-// time, so that `white` is read and written once for the four. `white` holds the columns from `first` on, which so many of
-// `solved` hold too.
+// white -= row[0] * solved[0] + row[1] * solved[1] + ..., without the diagonal that ends the row, in this order; four terms at a
+// time, so that `white` is read and written once per four. `white` holds the columns from `first` on, as does each of `solved`.
 AUTOTUNE_WIDE_VECTORS
 void subtract_projections(std::span<float> white, std::size_t first, const std::vector<double>& row,
                           const std::vector<std::vector<float>>& solved) {
@@ -157,7 +156,7 @@ void Surrogate::count(const Observation& observation) {
     if (observation.kind == Observation::Kind::failed) observed_failed_ += 1;
 }
 
-// Whether a point works is decided by rules sharper than those of its time: votes weigh the eighth power of the covariance.
+// Rules for failure are sharper than those for time, so votes are weighted by the eighth power of the covariance.
 void Surrogate::vote(const Observation& observation, std::size_t first, std::span<const float> covariances) {
     if (observation.kind == Observation::Kind::pending) return;
     const float failed = observation.kind == Observation::Kind::failed ? 1.0f : 0.0f;
@@ -170,7 +169,7 @@ void Surrogate::vote(const Observation& observation, std::size_t first, std::spa
     }
 }
 
-// One more row of the Cholesky factor and of the whitened right-hand sides.
+// Adds a row to the Cholesky factor and to the whitened right-hand sides.
 void Surrogate::append_row(const Observation& observation) {
     const std::size_t n = cholesky_.size();
     std::vector<double> row;
@@ -187,7 +186,7 @@ void Surrogate::append_row(const Observation& observation) {
     count(observation);
 }
 
-// What the rows from `from` on add to every column's sums, block by block of columns.
+// Adds the rows from `from` on to every column's sums, block by block of columns.
 void Surrogate::append_columns(std::size_t from) {
     const std::size_t rows = cholesky_.size();
     while (whitened_.size() < rows) whitened_.emplace_back(columns_.size());
@@ -214,8 +213,8 @@ void Surrogate::append_columns(std::size_t from) {
     }
 }
 
-// Constant mean and slope of the trend by generalised least squares, the slope held near 0 by one pseudo-observation; the scale
-// from what is left.
+// Constant mean and slope of the trend by generalised least squares; one pseudo-observation keeps the slope near 0. The scale
+// comes from the residuals.
 void Surrogate::solve_mean() {
     const double ones = dot(white_one_, white_one_), cross = dot(white_one_, white_trend_);
     const double values = dot(white_one_, white_value_);
@@ -248,7 +247,7 @@ Belief Surrogate::belief(std::size_t column) {
     if (is_revised_) resum_values();
     double mean = mean_ + static_cast<double>(value_sum_[column]) - mean_ * static_cast<double>(one_sum_[column]);
     if (!trend_.empty()) mean += slope_ * static_cast<double>(trend_[columns_[column]] - trend_sum_[column]);
-    // One vote beforehand for the share of failures everywhere.
+    // One prior vote for the global share of failures.
     const double failure = (static_cast<double>(failed_votes_[column]) + observed_failed_ / (observed_known_ + 1)) /
                            (static_cast<double>(votes_[column]) + 1);
     return {.mean = mean,
@@ -256,7 +255,7 @@ Belief Surrogate::belief(std::size_t column) {
             .failure = failure};
 }
 
-// The best half, and the rest spread evenly from good to bad.
+// The best half, and an even selection of the rest from good to bad.
 std::vector<std::size_t> Surrogate::most_telling() const {
     std::vector<std::size_t> rows(observations_.size());
     std::iota(rows.begin(), rows.end(), std::size_t{0});
@@ -294,7 +293,7 @@ double Surrogate::log_likelihood(std::span<const std::size_t> rows) const {
     return prior - log_determinant - n / 2 * std::log(squares / n);
 }
 
-// Coordinate ascent by fixed steps: coarse, but rates matter to a factor of two, not to a digit.
+// Coordinate ascent by fixed steps: coarse, because rates matter only to a factor of two.
 void Surrogate::learn_rates() {
     const std::vector<std::size_t> rows = most_telling();
     double best = log_likelihood(rows);

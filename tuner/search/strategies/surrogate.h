@@ -9,14 +9,14 @@
 
 namespace autotune::tuner {
 
-// What a surrogate believes of a point: mean and standard deviation of its value, the smaller the better.
+// A surrogate's prediction for a point: mean and standard deviation of its value (smaller is better).
 struct Belief {
     double mean = 0;
     double deviation = 0;
-    double failure = 0;  // probability that the point does not work at all, from how those near it fared
+    double failure = 0;  // probability that the point does not work at all, from the results of points near it
 };
 
-// `value` of a point that failed, or that is not yet reported, is a guess.
+// `value` of a point that failed, or that is not reported yet, is a guess.
 struct Observation {
     enum class Kind : std::uint8_t { worked, failed, pending };
     std::size_t point = 0;
@@ -25,27 +25,27 @@ struct Observation {
 };
 
 // A Gaussian process over coordinates (Rasmussen and Williams 2006, chapters 2 and 5). Covariance: a product over dimensions of
-// exp(-rate (1/2 + distance)), so that a parameter may matter as a category and as a quantity; rates by marginal likelihood.
-// Beliefs are kept up to date for a set of columns, the points that may be asked for: one more observation costs O(observations *
-// columns) multiplications instead of a fit from scratch.
+// exp(-rate (1/2 + distance)), so that a parameter may act as a category and as a quantity; rates by marginal likelihood.
+// Predictions are kept up to date for a set of columns, the points that may be asked for: one more observation costs
+// O(observations * columns) multiplications instead of a new fit.
 class Surrogate {
   public:
-    // `trend`: a value per point that the mean may follow linearly, such as a cost model's opinion; empty: none.
-    // REQUIRES: `coordinates` outlives this.
+    // `trend`: a value per point that the mean may follow linearly, such as a cost model's prediction; empty: none. REQUIRES:
+    // `coordinates` outlives this.
     Surrogate(const Coordinates& coordinates, std::vector<float> trend);
 
-    // Starts again from these observations: learns rates, recomputes the beliefs of these columns.
+    // Starts again from these observations: learns rates, recomputes the predictions of these columns.
     void fit(std::vector<Observation> observations, std::vector<std::size_t> columns);
-    // One more. REQUIRES: fit() came before.
+    // Adds one observation. REQUIRES: fit() came before.
     void observe(const Observation& observation);
-    // The last observation of a point gets another value: a guess gives way to what was measured.
+    // Changes the value of a point's last observation, when a measured value replaces a guess.
     void revise(const Observation& observation);
 
     std::size_t observed() const { return observations_.size(); }
     std::span<const std::size_t> columns() const { return columns_; }
     // Of columns()[column].
     Belief belief(std::size_t column);
-    // How much the value of one point says of another's: 1 for the same point, near 0 for points that have little in common.
+    // How much the value of one point tells about another's: 1 for the same point, near 0 for points with little in common.
     double similarity(std::size_t left, std::size_t right) const { return covariance(left, right); }
 
   private:
@@ -60,7 +60,7 @@ class Surrogate {
     void append_row(const Observation& observation);
     void append_columns(std::size_t from);
     void count(const Observation& observation);
-    // Of the columns from `first` on, as many as there are covariances.
+    // For the columns from `first` on, as many as there are covariances.
     void vote(const Observation& observation, std::size_t first, std::span<const float> covariances);
     void covariance_with_columns(std::size_t point, std::size_t first, std::span<float> result) const;
     void resum_values();
@@ -71,7 +71,7 @@ class Surrogate {
     std::vector<double> rates_;                // by dimension
     std::vector<std::vector<float>> factors_;  // by dimension: covariance of each pair of positions
     std::vector<std::size_t> columns_;
-    std::vector<std::vector<std::uint16_t>> positions_;  // by dimension: of each column
+    std::vector<std::vector<std::uint16_t>> positions_;  // by dimension: position of each column
     std::vector<Observation> observations_;
     std::vector<std::vector<double>> cholesky_;  // rows of the lower factor
     std::vector<std::vector<float>> whitened_;   // covariance with the columns, by observation

@@ -12,8 +12,8 @@
 
 namespace autotune::tuner {
 
-// A descent by first improvement: neighbours of where it stands in random order, a move to the first that is faster. It stands
-// nowhere until it hears of a time.
+// A descent by first improvement: visits the neighbours of its position in random order and moves to the first that is faster. It
+// has no position until a time is reported.
 class Walk {
   public:
     Walk(const Domain& domain, Random& random) : domain_(domain), random_(random) {}
@@ -33,7 +33,7 @@ class Walk {
         queue_ = domain_.neighbours(point);
         random_.shuffle(std::span(queue_));
     }
-    // Forgets where it stands.
+    // Restarts without a position.
     void restart() {
         here_us_ = std::numeric_limits<double>::infinity();
         queue_.clear();

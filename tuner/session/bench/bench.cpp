@@ -15,13 +15,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kPatience = 1000;  // times the floor: a naive kernel takes some 300 times as long as tensor cores would
+constexpr double kPatience = 1000;  // times the lower bound: a naive kernel takes some 300 times as long as tensor cores would
 constexpr double kSurvey_us = 20'000;
 constexpr double kSlow_us = 50'000;      // one launch of such a kernel is enough for a survey
-constexpr std::size_t kShortlisted = 3;  // of each family, by best_of_family
+constexpr std::size_t kShortlisted = 3;  // per family, for best_of_family
 constexpr const char* kLeftOut = "not measured: the survey's time was used up";
 
-// One problem's table on the run's shared processes.
+// One problem's table, made with the run's shared processes.
 class Table {
   public:
     Table(RunShared& shared, const Problem& problem, const BenchOptions& options, std::vector<BenchEntry> entries)
@@ -31,7 +31,7 @@ class Table {
           entries_(std::move(entries)),
           owner_(shared.engine.new_owner()) {}
     ~Table() {
-        shared_.engine.pool().cancel(owner_);  // closing the session still serves the loop
+        shared_.engine.pool().cancel(owner_);  // closing the session still runs the loop
         session_.reset();
         shared_.engine.pool().resume();
     }
@@ -39,7 +39,7 @@ class Table {
     Table& operator=(const Table&) = delete;
 
     BenchResult make();
-    // Each family's best in the survey.
+    // Each family's best configs in the survey.
     const std::set<Candidate>& shortlist() const { return shortlist_; }
 
   private:
@@ -81,7 +81,7 @@ void Table::submit(std::size_t index) {
         [this, index](const CompileOutcome& outcome) {
             --compiling_;
             BenchEntry& entry = entries_[index];
-            entry.instance = outcome.compiled;  // spills or not: here the user asked for it
+            entry.instance = outcome.compiled;  // even if it spills: here the user asked for it
             if (outcome.failure.empty()) return;
             entry.outcome.status = TrialStatus::compile_failed;
             entry.outcome.detail = outcome.failure;
@@ -106,7 +106,7 @@ void Table::open_session() {
     session_.emplace(shared_.host, problem_, reference, options);
 }
 
-// Each alone, as it comes out of the compiler, while others still compile.
+// Times each alone, as it comes from the compiler, while others still compile.
 void Table::survey() {
     const auto from = Clock::now();
     std::vector<std::size_t> waiting = survey_order(entries_);
@@ -143,7 +143,7 @@ void Table::survey_one(BenchEntry& entry) {
     entry.surveyed = stats::summarize(timed.samples_us);
 }
 
-// Of a family of which nothing works, one failure is left to say why.
+// If nothing of a family works, one failure is kept to show the reason.
 void Table::keep_best_of_families() {
     const std::vector<std::size_t> best = best_of_families(entries_, 1);
     std::set<std::string> shown;
@@ -207,7 +207,7 @@ BenchResult Table::result_of(FinalRace& race) {
         const RunOutcome& outcome = race.outcomes()[i];
         BenchEntry& entry = entries_[raced_[i]];
         if (outcome.ok()) timed.push_back(raced_[i]);
-        if (outcome.ok() && entry.surveyed) continue;  // it was not verified again
+        if (outcome.ok() && entry.surveyed) continue;  // surveyed entries are not verified again
         entry.outcome = outcome;
         entry.surveyed.reset();
     }
@@ -280,7 +280,7 @@ NamedFilter SharedBenchRun::filter(const Problem& problem, const BenchOptions& o
 
 BenchResult SharedBenchRun::table(const Problem& problem, const BenchOptions& options) {
     try {
-        // What cannot be is refused before any process is started.
+        // Invalid options are refused before any process is started.
         std::vector<BenchEntry> entries = bench_entries(problem, options, engine_.services(), filter(problem, options));
         engine_.gpu_worker().start();
         Table table(shared_, problem, options, std::move(entries));

@@ -13,15 +13,15 @@
 namespace autotune::tuner {
 namespace {
 
-// Times the best: who is farther behind needs no interval to be told apart, and in the rounds a slow kernel is a rest for the
-// card, from which the others start at clocks that they cannot hold.
+// Times the best. Kernels further behind need no interval to be told apart. And a slow kernel in the rounds would let the card
+// rest, so that the next ones start at clocks that they cannot hold.
 constexpr double kWithinReach = 1.25;
 
 std::string family_of(const Candidates::Part& part) {
     return std::string(part.family->name());
 }
 
-// Families with the simplest technique first.
+// Families, simplest technique first.
 std::vector<const Candidates::Part*> ladder_of(const Candidates& chosen) {
     std::vector<const Candidates::Part*> ladder;
     for (const Candidates::Part& part : chosen.parts()) ladder.push_back(&part);
@@ -76,7 +76,7 @@ void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     }
 }
 
-// Whether there is one.
+// Returns whether there is one.
 bool add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Choice& choice, const Problem& problem,
                 const TuneServices& services) {
     const auto winner = valid_winner(problem, services, choice);
@@ -159,7 +159,7 @@ std::vector<std::size_t> best_of_families(const std::vector<BenchEntry>& entries
         std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
             return entries[a].surveyed->median_us < entries[b].surveyed->median_us;
         });
-        // One config may have two names: it counts once.
+        // A config with two names is raced once.
         std::set<Candidate> seen;
         for (const std::size_t member : members) {
             if (seen.size() < count && seen.insert(*entries[member].candidate).second) best.push_back(member);

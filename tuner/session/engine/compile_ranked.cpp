@@ -14,10 +14,9 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kUsualCompile_s = 0.8;  // of one candidate on one core, until one of these has been compiled
+constexpr double kUsualCompile_s = 0.8;  // for one candidate on one core, until one has been compiled
 
-// The best predicted and, where nothing is predicted, in the order of enumeration; of those that launch the same instance, the
-// first.
+// The best predicted, or the first in enumeration order if nothing is predicted; one for each instance.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < candidates.size(); ++point) {

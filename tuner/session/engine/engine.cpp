@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongestWait{100};  // how late a Ctrl-C that came between checks is seen
+constexpr milliseconds kLongestWait{100};  // the longest delay until a Ctrl-C between two checks is noticed
 
 milliseconds until(const std::optional<Clock::time_point>& deadline, milliseconds limit) {
     if (!deadline) return limit;

@@ -15,10 +15,10 @@
 
 namespace autotune::tuner {
 
-// Thrown out of waiting when services.stop was set: unwinds to whoever keeps what was measured.
+// Thrown out of a wait when services.stop was set; the callers that keep measured results catch it.
 struct Interrupted {};
 
-// The processes of a run and the one loop that waits on them. Shared by all problems of a sweep.
+// The processes of a run, and the one loop that waits on them. Shared by all problems of a sweep.
 class Engine {
   public:
     explicit Engine(TuneServices& services);
@@ -26,31 +26,31 @@ class Engine {
     Compilers& pool() { return pool_; }
     GpuWorkerClient& gpu_worker() { return gpu_worker_; }
     TuneServices& services() { return services_; }
-    // GPU locks and journals; empty: there is no such folder.
+    // for GPU locks and journals; empty: there is no such folder
     const std::string& state_folder() const { return state_folder_; }
 
-    // Waits until something happens, at most so long, and serves it. Throws Interrupted if the user asked to stop.
+    // Waits until something happens, at most for `limit`, and handles it. Throws Interrupted if the user asked to stop.
     void pump(std::chrono::milliseconds limit);
-    // A request to the GPU worker; compile results are served meanwhile.
+    // Sends a request to the GPU worker; compile results are handled meanwhile.
     GpuWorkerReply ask(const Message& request, const StageLimits& limits);
     // Pumps until `done`.
     void wait_for(const std::function<bool()>& done);
 
-    // NVRTC's version: what the services say, else what a compile worker says.
+    // NVRTC's version, from the services or from a compile worker.
     const std::string& nvrtc_version();
-    // What this run renders for.
+    // The target that this run renders for.
     jit::Target target() { return {services_.device.arch(), nvrtc_version()}; }
-    // Takes the GPU's lock, waiting for another tuner to let it go; warns the observer once. Held until release_gpu() or the end.
-    // Where nobody can take it (no folder, a file system without locks) the run goes on without, with one warning.
+    // Takes the GPU's lock, waiting until another tuner releases it; warns the observer once. Held until release_gpu() or the
+    // end. If nobody can take it (no folder, a file system without locks), the run continues without it, with one warning.
     void acquire_gpu();
     void release_gpu() { lock_.reset(); }
     bool holds_gpu() const { return lock_.has_value() || goes_without_lock_; }
     bool stopping() const { return services_.stop != nullptr && services_.stop->load(); }
     int new_owner() { return ++owners_; }
-    // A descriptor that ends a wait when it is readable; unwatch() before it is closed.
+    // A descriptor that ends a wait when it is readable. Call unwatch() before closing it.
     void watch(int fd) { watched_.push_back(fd); }
     void unwatch(int fd) { std::erase(watched_, fd); }
-    // Called in every turn of the loop: keeps the compile queue full while the GPU worker is busy.
+    // Called in every iteration of the loop: keeps the compile queue full while the GPU worker is busy.
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
   private:
@@ -63,7 +63,7 @@ class Engine {
     std::optional<GpuLock> lock_;  // outlives the workers
     bool goes_without_lock_ = false;
     bool has_warned_of_users_ = false;
-    std::unique_ptr<CompilePool> own_pool_;  // where the services bring none
+    std::unique_ptr<CompilePool> own_pool_;  // if the services have none
     Compilers& pool_;
     GpuWorkerClient gpu_worker_;
     std::string nvrtc_;

@@ -9,10 +9,10 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr int kMostDeathsInARow = 8;  // different candidates; one bad family kills a few, a broken card all
+constexpr int kMostDeathsInARow = 8;  // different candidates; a bad family kills a few workers, a broken card kills all
 constexpr int kStarts = 3;            // tries to get a healthy worker
 
-// A NaN or an infinity travels as null.
+// NaN and infinity are transmitted as null.
 std::vector<double> numbers(const Json& list) {
     std::vector<double> values;
     for (const Json& value : list)
@@ -22,7 +22,7 @@ std::vector<double> numbers(const Json& list) {
 
 constexpr const char* kNonsense = "the GPU worker's reply makes no sense";
 
-// Throws Json::exception if the reply is not what a worker writes.
+// Throws Json::exception if the reply has not the form that a worker writes.
 RunOutcome read_outcome(const Json& body) {
     RunOutcome outcome;
     outcome.status = parse_trial_status(body.value("status", "ok")).value_or(TrialStatus::crashed);
@@ -89,7 +89,7 @@ GpuWorkerSession::~GpuWorkerSession() {
     try {
         host_.engine().ask({{{"do", "drop"}, {"fixture", options_.fixture}}, {}}, StageLimits{});
     } catch (...) {
-        // Stopped, or the worker is gone: its memory goes with it.
+        // Stopped, or the worker is gone and its memory with it.
     }
 }
 
@@ -98,8 +98,8 @@ StageLimits GpuWorkerSession::limits() const {
     const double slowest_s = options_.patience * options_.floor_us / 1e6;
     const double launch_s = host_.engine().services().workers.launch_timeout_s;
     limits.launch_s = launch_s + slowest_s;
-    // A verification runs the candidate three times among the harness kernels; a measurement some tens of times at most, since
-    // what is far behind was dropped after five.
+    // A verification runs the candidate three times among the harness kernels. A measurement runs it some tens of times at most,
+    // because slow candidates are dropped after five.
     limits.verify_s = 5 * launch_s + 10 + 5 * slowest_s;
     limits.time_s = 5 * launch_s + 10 + 40 * slowest_s;
     return limits;
@@ -154,7 +154,7 @@ RunOutcome GpuWorkerSession::outcome_of(const GpuWorkerReply& reply) {
     host_.note_success();
     try {
         outcome = read_outcome(reply.body);
-        // Inputs and red zones that a candidate has written to would make the next one wrong.
+        // If a candidate has written to inputs or red zones, the next one would get wrong results.
         if (reply.body.value("spoiled", false)) host_.engine().gpu_worker().stop();
     } catch (const Json::exception&) {
         host_.engine().gpu_worker().stop();

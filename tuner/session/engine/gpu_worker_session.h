@@ -17,16 +17,15 @@ namespace autotune::tuner {
 
 using Instance = std::shared_ptr<const jit::Compiled>;
 
-// The GPU worker as a run sees it: respawned after a crash or a hang, and proved healthy with a known kernel before anything
-// else is tried on it. Throws Error{gpu_unhealthy} when the known kernel fails, or when too many candidates in a row killed the
-// worker.
+// The GPU worker for a run: restarted after a crash or a hang, and checked with a known kernel before it gets any other work.
+// Throws Error{gpu_unhealthy} if the known kernel fails, or if too many candidates in a row killed the worker.
 class GpuWorkerHost {
   public:
     explicit GpuWorkerHost(Engine& engine) : engine_(engine) {}
     void set_harness(Instance harness) { harness_ = std::move(harness); }
-    // A live worker that passed the canary. Returns its generation.
+    // A running worker that passed the canary. Returns its generation.
     int ensure_healthy();
-    // The outcome of a request; a death is counted against the streak of different candidates.
+    // The outcome of a request; a death is counted in the series of different candidates.
     GpuWorkerReply ask(const Message& request, const StageLimits& limits);
     void note_success() { deaths_in_a_row_ = 0; }
     Engine& engine() { return engine_; }
@@ -38,7 +37,7 @@ class GpuWorkerHost {
     int deaths_in_a_row_ = 0;
 };
 
-// What became of something that was opened or timed.
+// The outcome of opening or timing.
 struct RunOutcome {
     TrialStatus status = TrialStatus::ok;
     std::string detail;
@@ -46,33 +45,33 @@ struct RunOutcome {
     std::optional<double> accumulation_error;  // the same
     std::vector<double> sample_values;
     std::vector<double> samples_us;
-    std::vector<std::vector<double>> steps_us;  // samples of the steps that were taken
-    double opening_s = 0;                       // the worker's time until the steps
+    std::vector<std::vector<double>> steps_us;  // samples of the steps that were measured
+    double opening_s = 0;                       // the worker's time before the steps
     bool verified = false;
     bool by_circumstance = false;  // Trial's
     bool ok() const { return status == TrialStatus::ok; }
-    // The worker died of it: worth a second look in a fresh one.
+    // The candidate killed the worker; it deserves a second try in a new one.
     bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }
 };
 
-// What `run` gave; if the worker died of it, what it gives in a fresh worker: once may be somebody else's doing.
+// The result of `run`; if the worker died, the result of a second try in a new worker, because one death may have another cause.
 template <class Run>
 RunOutcome with_second_look(const Run& run) {
     const RunOutcome outcome = run();
     return outcome.died() ? run() : outcome;
 }
 
-// One problem on the GPU worker: operands, right answers, opened candidates. Set up again by itself after the worker was
-// replaced; what was opened before is then gone (lost()).
+// One problem on the GPU worker: operands, right values, opened candidates. Set up again automatically after the worker was
+// replaced; candidates opened before are then gone (lost()).
 class GpuWorkerSession {
   public:
     struct Options {
-        int fixture = 0;  // sessions that live at the same time have different numbers
+        int fixture = 0;  // sessions that exist at the same time have different numbers
         bool timing = true;
         MeasuringMethod method{};
         std::uint64_t seed = 1;
-        double floor_us = 0;   // no kernel can be faster: sets the limits
-        double patience = 50;  // times the floor: a candidate slower than this is of no use
+        double floor_us = 0;   // lower bound for any kernel: sets the limits
+        double patience = 50;  // times the lower bound: slower candidates are useless
         bool affordable_reference = true;
         bool may_overlap = true;  // false: candidates are launched without programmatic dependent launch
     };
@@ -81,11 +80,11 @@ class GpuWorkerSession {
     GpuWorkerSession(const GpuWorkerSession&) = delete;
     GpuWorkerSession& operator=(const GpuWorkerSession&) = delete;
 
-    // `steps`: measured in the same request, for each is a wait of its own otherwise.
+    // `steps` are measured in the same request, because each separate request is another wait.
     RunOutcome open(int slot, const Candidate& candidate, const Instance& instance, bool verify,
                     const std::vector<Step>& steps = {});
     RunOutcome open_rival(int slot, const std::string& name, bool verify);
-    // Whether hundreds of runs of what is open give the same bits.
+    // Whether hundreds of runs of the opened candidate give the same bits.
     RunOutcome check_repeatability(int slot);
     // Stream times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
@@ -95,7 +94,7 @@ class GpuWorkerSession {
     struct Round {
         std::vector<double> times_us;        // by slot
         std::vector<Conditions> conditions;  // the same
-        int failed_slot = -1;                // whose turn it was when the worker died; -1: nobody's
+        int failed_slot = -1;                // the slot that was running when the worker died; -1: none
         std::string detail;
         bool ok = false;
     };
@@ -103,24 +102,24 @@ class GpuWorkerSession {
         double time_us = 3'000;  // of the GPU
         Predecessor after = Predecessor::filler;
     };
-    // One turn of each slot, in order.
+    // Times each slot once, in order.
     Round round(const std::vector<int>& slots, const Turn& turn);
-    // A stretch without a pause, after fillers.
+    // A run without pauses, after fillers.
     struct Block {
         std::int64_t launches = 0;
         double launch_us = 0;  // stream time
         std::optional<double> joules_per_launch;
         Conditions conditions;
     };
-    // nullopt if the worker died of it or could not run it.
+    // nullopt if the worker died or could not run it.
     std::optional<Block> block(int slot, double seconds);
-    // The same of fillers alone.
+    // The same with only fillers.
     std::optional<Block> filler_block(double seconds) { return block(-1, seconds); }
-    // Makes the worker and the problem's state on it, if they are not there. Throws Error if the device cannot hold the problem.
+    // Starts the worker and sets up the problem on it, unless that is done. Throws Error if the device cannot hold the problem.
     void ensure();
     // Whether everything opened before is gone because the worker was replaced.
     bool lost() const;
-    // With how much of the right answer candidates are compared.
+    // How much of the right result candidates are compared with.
     Reference known() const { return known_; }
 
   private:

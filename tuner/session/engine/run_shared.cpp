@@ -9,16 +9,15 @@ namespace {
 
 constexpr double kReferenceLimit_s = 5;
 
-// The time that no kernel can beat, by the device's peak rates.
+// A lower bound on the time of any kernel, from the device's peak rates.
 double floor_us(const Op& op, const Problem& problem, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     const double memory_us = bytes_per_us > 0 ? op.bytes(problem) / bytes_per_us : 0;
     return std::max(multiply_us(op, problem, device), memory_us);
 }
 
-// Whether the naive reference is worth its time at this size. Both tests of the naive fp64 kernel ran at 8.5 TFLOP/s or more on
-// an H200 (16384x16384x8192 in 1.03 s with fills, 2026-11-21): 32 a clock and SM. Cards whose fp64 is an afterthought have a
-// sixteenth of that.
+// Whether the naive reference is fast enough at this size. Both tests of the naive fp64 kernel ran at 8.5 TFLOP/s or more on an
+// H200 (16384x16384x8192 in 1.03 s with fills, 2026-11-21): 32 per clock and SM. Cards with slow fp64 have a sixteenth of that.
 bool affordable_reference(const Op& op, const Problem& problem, const Device& device, double limit_s) {
     const bool is_datacenter = device.identity.cc_minor == 0;
     const double per_second =
@@ -49,7 +48,7 @@ GpuWorkerSession::Options session_options(const Problem& problem, const TuneServ
 
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered) {
     if (const auto known = shared.instances.find(rendered.identity); known != shared.instances.end()) return known->second;
-    const auto outcome = std::make_shared<std::optional<CompileOutcome>>();  // outlives us if the wait is interrupted
+    const auto outcome = std::make_shared<std::optional<CompileOutcome>>();  // outlives this function if the wait is interrupted
     shared.engine.pool().submit({rendered, 0, shared.engine.new_owner(), ""},
                                 [outcome](const CompileOutcome& got) { *outcome = got; });
     shared.engine.wait_for([&] { return outcome->has_value(); });

@@ -50,7 +50,7 @@ int run(const std::string& kind, const Flags& flags) {
 
 }  // namespace
 
-// `arguments` is what follows "__worker": the kind, then flags with a value each. Only the coordinator calls this.
+// `arguments` follow "__worker": the kind, then flags with one value each. Only the coordinator calls this.
 WorkerEnd worker_main(const std::vector<std::string>& arguments) {
     if (arguments.empty()) return {kUsage, "__worker wants a kind: compile, gpu or lane"};
     const std::string& kind = arguments.front();
@@ -63,7 +63,7 @@ WorkerEnd worker_main(const std::vector<std::string>& arguments) {
     try {
         return {run(kind, flags), ""};
     } catch (const std::exception& error) {
-        return {1, error.what()};  // the coordinator sees the pipe close
+        return {1, error.what()};  // the coordinator notices that the pipe closes
     }
 }
 

@@ -12,8 +12,8 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kLookEvery_s = 0.2;
-constexpr double kOursFor_s = 2;        // after an item NVML's last second of load may be ours ...
-constexpr double kOursInMemory_s = 10;  // ... and the memory until the lane has given back its card
+constexpr double kOursFor_s = 2;        // for this long after an item, NVML's last second of load may be ours ...
+constexpr double kOursInMemory_s = 10;  // ... and memory may be ours until the lane has released its card
 constexpr double kMostOthersHold_gib = 1;
 
 // "process 4711 (python3)".
@@ -29,7 +29,7 @@ unsigned parent_of(unsigned pid) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text;
     std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');  // the name may hold blanks and brackets
+    const std::size_t name_end = text.rfind(')');  // the name may contain spaces and parentheses
     unsigned parent = 0;
     if (name_end != std::string::npos) std::sscanf(text.c_str() + name_end + 1, " %*c %u", &parent);
     return parent;
@@ -55,8 +55,8 @@ bool CardWatch::is_own(unsigned pid) {
     return own_[pid] = at == self;
 }
 
-// In a container NVML may give the numbers that processes have on the host. Then none of them is known to be ours, and only those
-// that were there before us are surely others'.
+// In a container NVML may return the pids of the host. Then no process is known to be ours, and only those that were there before
+// us certainly belong to others.
 std::string CardWatch::foreign_load(const gpu::CardLoad& load, bool may_be_ours) {
     if (!load.processes) return "";
     const bool knows_ours = std::any_of(load.processes->begin(), load.processes->end(),

@@ -11,24 +11,24 @@
 
 namespace autotune::tuner {
 
-// Reads the load of the card with this UUID, as gpu::Nvml::load() does.
+// Reads the load of the card with this UUID, like gpu::Nvml::load().
 using ReadLoad = std::function<gpu::CardLoad(const std::string& uuid, unsigned long long& since_us)>;
 
-// Whether a card is idle, and whether others begin to compute on it while we tune there. Others may hold memory and a context on
-// an idle card, as a program does that pauses, if NVML tells when they compute.
+// Tells whether a card is idle, and whether other processes begin to compute on it while we tune there. On an idle card others
+// may hold memory and a context, as a paused program does, provided that NVML reports when they compute.
 class CardWatch {
   public:
-    // `idle_s`: the time without load after which a card is idle; 0: a card always is, and nothing is read.
+    // `idle_s`: the time without load after which a card counts as idle; 0: it always does, and nothing is read.
     CardWatch(std::string uuid, ReadLoad read, double idle_s);
 
     // Reads the card, at most five times a second. `at_work`: we have an item there, so load may be ours.
     void look(bool at_work);
     bool is_idle() const { return idle_s_ == 0 || (has_looked_ && seconds_since(busy_at_) >= idle_s_); }
-    // At the last look others computed on the card.
+    // Whether others computed on the card at the last reading.
     bool is_others() const { return is_others_; }
-    // The reason why the card was not idle when it last was not: a clause. Empty: it always was.
+    // Why the card was not idle the last time that it was not: a clause. Empty: it was always idle.
     const std::string& why_busy() const { return why_busy_; }
-    // Counts the card as busy now, for a reason that NVML does not tell.
+    // Counts the card as busy now, for a reason that NVML does not report.
     void count_as_busy(const std::string& why);
 
   private:

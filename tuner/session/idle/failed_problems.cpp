@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::hours kRetryAfter{24};
 constexpr std::size_t kMostBytes = 16 << 20;
-constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970: nanoseconds of it still fit a Time
+constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970: in nanoseconds it still fits a Time
 
 std::int64_t seconds_of(FailedProblems::Time time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -32,7 +32,7 @@ std::string line_of(const std::string& key, std::int64_t at_s, const std::string
 void append(const std::string& path, const std::string& line) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (file.open() && ::write(file.get(), line.data(), line.size()) < 0) {
-        // It is remembered by this process alone.
+        // Only this process remembers it then.
     }
 }
 
@@ -43,10 +43,10 @@ FailedProblems::FailedProblems(std::string path, Now now) : path_(std::move(path
 }
 
 bool FailedProblems::is_old(Time at) const {
-    return now_() - at >= kRetryAfter || at > now_() + kRetryAfter;  // a clock that was wrong
+    return now_() - at >= kRetryAfter || at > now_() + kRetryAfter;  // the clock was wrong
 }
 
-// Lines that make no sense are left out: a worker may have been ended in the middle of one.
+// Invalid lines are skipped, because a worker may have been killed while writing one.
 void FailedProblems::read() {
     std::istringstream file(read_regular_file(path_, kMostBytes).text);
     bool has_old = false;

@@ -7,13 +7,13 @@
 
 namespace autotune::tuner {
 
-// Problems whose tune failed, in a file of a line each, so that a worker that is started again does not try them at once: it
-// waits for a day. A file that cannot be written costs that, and nothing else.
+// Problems whose tune failed, one per line of a file, so that a restarted worker waits a day before it tries them again. If the
+// file cannot be written, only that memory is lost.
 class FailedProblems {
   public:
     using Time = std::chrono::system_clock::time_point;
     using Now = std::function<Time()>;
-    // `path` empty: remembered by this process alone.
+    // `path` empty: only this process remembers.
     explicit FailedProblems(
         std::string path, Now now = [] { return std::chrono::system_clock::now(); });
 

@@ -8,8 +8,8 @@
 
 namespace autotune::tuner {
 
-// Tunes what the source gives on the cards that it counts as idle, a lane for each, until the source is exhausted. Lanes open
-// `store` themselves. Throws Error for what ends a whole run: no compiler, a store that fails, cards none of which can be used.
+// Tunes the source's items on the cards that it counts as idle, one lane per card, until the source is exhausted. Lanes open
+// `store` themselves. Throws Error for whatever ends a whole run: no compiler, a store that fails, no usable card.
 void work_when_idle(const std::vector<LaneGpu>& gpus, MissSource& source, const TuneOptions& each, const db::OpenOptions& store,
                     TuneServices& services);
 

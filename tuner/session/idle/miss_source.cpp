@@ -10,7 +10,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kReadEvery_s = 1;
-// A program that holds a plan from before may note a problem again that has its winner: it is not worth a lane each time.
+// A program with an older plan may record a problem again that has a winner by now: each time would cost a lane.
 constexpr double kSettledFor_s = 600;
 constexpr std::size_t kMostProblems = 20'000;
 
@@ -66,7 +66,7 @@ void MissSource::remark_once(const std::string& text) {
     observer_.on_remark(text);
 }
 
-// Made once: a database may have ten thousand misses, and is read again whenever its file has changed.
+// Cached: a database may have ten thousand misses, and is read again whenever its file has changed.
 const std::optional<Problem>& MissSource::problem_of_miss(const db::MissRow& row) {
     if (problems_.size() > kMostProblems) problems_.clear();
     const auto [found, is_new] = problems_.try_emplace(row.class_key + " " + row.shape);
@@ -74,7 +74,7 @@ const std::optional<Problem>& MissSource::problem_of_miss(const db::MissRow& row
     return found->second;
 }
 
-// False where a database cannot be read now.
+// False if a database cannot be read now.
 bool MissSource::read_misses(std::map<std::string, Missed>& to) {
     for (std::size_t i = 0; i < stores_.size(); ++i) {
         try {
@@ -98,7 +98,7 @@ bool MissSource::read_misses(std::map<std::string, Missed>& to) {
     return true;
 }
 
-// The databases are read again when their files have changed.
+// Databases are read again when their files have changed.
 void MissSource::look_for_misses() {
     if (looked_at_ && seconds_since(*looked_at_) < kReadEvery_s) return;
     const bool is_first = !looked_at_;
@@ -126,7 +126,7 @@ bool MissSource::is_in_hand(const std::string& key) const {
     return std::any_of(in_hand_.begin(), in_hand_.end(), [&](const auto& each) { return key_of(each.second.missed) == key; });
 }
 
-// For a card of one of the lanes, and not tried lately.
+// Whether it is for a card of one of the lanes, and was not tried lately.
 bool MissSource::is_waiting(const std::string& key, const Missed& missed) const {
     if (!has_card(missed.device_key) || is_in_hand(key)) return false;
     if (!failed_.why(missed.problem_key, missed.device_key).empty()) return false;
@@ -143,7 +143,7 @@ std::size_t MissSource::waiting() const {
         std::count_if(misses_.begin(), misses_.end(), [&](const auto& each) { return is_waiting(each.first, each.second); }));
 }
 
-// Most calls first, of those the latest.
+// Most calls first; among equals the latest.
 const MissSource::Missed* MissSource::best_for(const std::string& device_key) const {
     const Missed* best = nullptr;
     for (const auto& [key, missed] : misses_) {
@@ -166,7 +166,7 @@ std::optional<WorkSource::Item> MissSource::take(const LaneView& lane, bool is_a
     return item;
 }
 
-// A winner of the first database is there already. Others get a copy, which deletes their miss.
+// The first database already has the winner. The others get a copy, which deletes their miss.
 void MissSource::share(const Missed& missed, const SweepItem& item, const Device& device) {
     const std::vector<Problem> tuned{missed.problem};
     for (const std::size_t i : missed.stores) {
@@ -216,7 +216,7 @@ void MissSource::done(const LaneView& lane, std::size_t id, SweepItem item) {
     observer_.on_item(item, missed.calls, waiting());
 }
 
-// An item that lanes could not bring to an end is tried again tomorrow only where it ended two of them.
+// An item that lanes could not finish is put off until tomorrow only if two of them died on it.
 void MissSource::failed(std::size_t id, Failure why, const std::string& detail) {
     const auto found = in_hand_.find(id);
     if (found == in_hand_.end()) return;

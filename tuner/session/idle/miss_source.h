@@ -18,22 +18,22 @@
 
 namespace autotune::tuner {
 
-// Hears of what a worker does, on its thread.
+// Receives the events of a worker, on its thread.
 class IdleObserver {
   public:
     virtual ~IdleObserver() = default;
-    // An item came to an end. `calls`: how often programs called the problem; `waiting`: misses that are left to tune.
+    // An item has ended. `calls`: how often programs called the problem; `waiting`: misses that are left to tune.
     virtual void on_item(const SweepItem& item, std::int64_t calls, std::size_t waiting) = 0;
     // Something that the user may want to know, each once.
     virtual void on_remark(const std::string& text) = 0;
 };
 
 struct IdleOptions {
-    double idle_s = 30;           // how long a card must have been idle; 0: it is taken at once
+    double idle_s = 30;           // how long a card must have been idle; 0: it is used at once
     double exit_when_idle_s = 0;  // end after this time without a miss to tune; 0: never
-    // Take no item that may not end before this.
+    // Take no item that may end after this.
     std::optional<std::chrono::system_clock::time_point> until{};
-    double item_s = 10;  // the longest that one item takes
+    double item_s = 10;  // the longest duration of an item
     double give_back_after_s = 20;
 };
 
@@ -41,26 +41,26 @@ struct IdleCounts {
     int tuned = 0, fresh = 0, failed = 0, given_back = 0;
 };
 
-// Problems that library calls had no winner for, from several databases, for cards that are idle: the most-called first. Winners
-// go into the first database by the lane that finds them, and into every other one that missed the problem.
+// Problems from several databases for which library calls had no winner, for idle cards: those with most calls first. The lane
+// that finds a winner stores it in the first database; this source copies it into every other database that missed the problem.
 class MissSource : public WorkSource {
   public:
-    // REQUIRES: what it is given outlives it. `stores` has one store or more; `stop` is set when the user asks to stop.
+    // REQUIRES: everything passed outlives it. At least one store; `stop` is set when the user asks to stop.
     MissSource(std::vector<db::WinnerStore*> stores, const std::vector<LaneGpu>& gpus, const Catalogue& catalogue,
                FailedProblems& failed, const ReadLoad& read, const IdleOptions& options, const std::atomic<bool>* stop,
                IdleObserver& observer);
 
     std::optional<Item> take(const LaneView& lane, bool is_ahead) override;
-    // Others began to compute on the lane's card.
+    // Whether others began to compute on the lane's card.
     bool wants_back(const LaneView& lane) override;
     void lane_out(const LaneView& lane) override;
     bool is_exhausted() const override;
     void done(const LaneView& lane, std::size_t id, SweepItem item) override;
     void failed(std::size_t id, Failure why, const std::string& detail) override;
 
-    // Set when every item is to be given back: the user asked to stop, and the time that items in hand had to end is over.
+    // Set when every item must be given back: the user asked to stop, and the time for finishing items is over.
     const std::atomic<bool>& gives_all_back() const { return gives_all_back_; }
-    // A lane could not use its card, which counts as a card in use.
+    // A lane could not use its card, which then counts as busy.
     void card_failed(const LaneView& lane, const std::string& why);
 
     const IdleCounts& counts() const { return counts_; }
@@ -104,10 +104,10 @@ class MissSource : public WorkSource {
     std::map<std::size_t, InHand> in_hand_;                // by id
     std::map<std::string, Clock::time_point> settled_at_;  // what was tuned or found fresh, by problem and device
     std::map<std::string, bool> remarked_;
-    std::map<std::string, std::optional<Problem>> problems_;  // of rows, by their texts
+    std::map<std::string, std::optional<Problem>> problems_;  // problems of rows, by their texts
     std::vector<std::filesystem::file_time_type> read_at_;    // the databases' times
     std::optional<Clock::time_point> looked_at_;
-    Clock::time_point useful_at_ = Clock::now();  // when something was in hand or waiting
+    Clock::time_point useful_at_ = Clock::now();  // last time that an item was in hand or waiting
     mutable std::optional<Clock::time_point> stopped_at_;
     mutable std::atomic<bool> gives_all_back_{false};
     std::size_t next_id_ = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kRestAfter_s = 1;  // of waiting for an item: then the GPU is others' to use
+constexpr double kRestAfter_s = 1;  // of waiting for an item; then the GPU is released for others
 constexpr double kTellEvery_s = 0.5;
 
 Catalogue catalogue_of(const LaneBegin& begin) {
@@ -61,9 +61,9 @@ class Lane : public TuneObserver {
     std::atomic<bool> stop_{false};
     TuneServices services_;
     ItemLoop loop_;
-    std::deque<Item> items_;  // given and not begun
+    std::deque<Item> items_;  // received and not begun
     bool has_asked_ahead_ = false;
-    int tried_before_ = 0, failed_before_ = 0;  // by the items that are done
+    int tried_before_ = 0, failed_before_ = 0;  // numbers for the items that are done
     Progress now_;
     Clock::time_point told_at_{};
 };
@@ -127,7 +127,7 @@ void Lane::run() {
     }
 }
 
-// "end" comes when the lane has no item, so both end its waiting.
+// "end" arrives when the lane has no item, so both end its wait.
 void Lane::hear(const Message& message) {
     const std::string what = message.body.at("do").get<std::string>();
     if (what == "tune") {

@@ -13,15 +13,15 @@
 
 namespace autotune::tuner {
 
-// The parent's compile pool as a lane sees it: asks for what the cubin cache does not have. It reads the lane's channel, because
-// the loop waits on it, and hands on what is not about compiling.
+// The parent's compile pool, for a lane: requests what the cubin cache does not have. It reads the lane's channel, because the
+// loop waits on that, and forwards messages that are not about compiling.
 class LaneCompilers : public Compilers {
   public:
     struct Options {
-        std::string cache_folder;                   // empty: nothing is kept on disk
+        std::string cache_folder;                   // empty: nothing is stored on disk
         std::size_t capacity = 1;                   // of the parent's pool
         bool needs_quiet = false;                   // pause() stops the parent's pool, for one lane at a time
-        std::function<void(const Message&)> other;  // hears every message that is not about compiling
+        std::function<void(const Message&)> other;  // receives every message that is not about compiling
     };
     LaneCompilers(WorkerChannel& channel, Options options);
 
@@ -30,7 +30,7 @@ class LaneCompilers : public Compilers {
     void add_to(std::vector<pollfd>& fds) const override;
     void serve() override;
     std::optional<Clock::time_point> next_deadline() const override { return std::nullopt; }
-    // Compilers stand still for one lane at a time, where they would disturb it. Blocks until it is this lane's turn.
+    // Stops the compilers if they would disturb this lane, for one lane at a time. Blocks until it is this lane's turn.
     void pause() override;
     void resume() override;
     std::size_t capacity() const override { return options_.capacity; }

@@ -17,7 +17,7 @@ constexpr std::array kPhases = {&TunePhases::start_s,       &TunePhases::setup_s
                                 &TunePhases::second_rung_s, &TunePhases::warm_s,    &TunePhases::rounds_s,
                                 &TunePhases::neighbours_s,  &TunePhases::total_s};
 
-// The members are bound by position, so that one which is added to a struct and forgotten here does not compile.
+// Members are bound by position, so that a member that is added to a struct and forgotten here does not compile.
 Json write_options(const TuneOptions& options) {
     const auto& [budget, choice, seed, strategy, finalists, tie_gap, retune, learning, method, keep] = options;
     const auto& [seconds, trials, patience, target_gain, target_us] = budget;

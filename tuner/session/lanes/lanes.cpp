@@ -26,13 +26,13 @@ namespace {
 using std::chrono::milliseconds;
 using Failure = WorkSource::Failure;
 
-constexpr milliseconds kLongestTurn{100};  // how late a stop, or an item that a source has found, is seen
+constexpr milliseconds kLongestTurn{100};  // the longest delay until a stop, or a new item of a source, is noticed
 constexpr auto kStopLimit = std::chrono::seconds(10);
-constexpr milliseconds kLookAgain{300};  // at a problem that another process was tuning
+constexpr milliseconds kLookAgain{300};  // wait before looking again at a problem that another process was tuning
 constexpr int kMostRestarts = 1;
 constexpr std::size_t kMaxLogBytes = 64 * 1024;
 
-// Slices of one card share its clock and power. Which card a slice is of, its UUID does not tell.
+// Slices of one card share its clock and power. A slice's UUID does not tell which card it belongs to.
 bool may_share_a_card(const std::vector<LaneGpu>& gpus) {
     return std::count_if(gpus.begin(), gpus.end(), [](const LaneGpu& gpu) { return gpu.uuid.starts_with("MIG-"); }) > 1;
 }
@@ -47,14 +47,14 @@ class Lanes {
         LaneGpu gpu;
         LaneReport report;
         std::unique_ptr<WorkerProcess> process;  // nullptr: ended, or its GPU is out
-        std::deque<WorkSource::Item> in_hand;    // the first is at work, others are prepared
+        std::deque<WorkSource::Item> in_hand;    // the first is being tuned, the others are prepared
         std::string class_key;                   // of the last item given
-        std::map<std::string, int> owners;       // in the pool, of what it waits for, by identity
+        std::map<std::string, int> owners;       // in the pool, for the instances that it waits for, by identity
         std::string fatal;                       // its last words
         bool waits = false;                      // for an item
         bool is_told_to_end = false;
         int tried = 0, failed = 0;
-        std::optional<Clock::time_point> kill_at;  // once it was called back
+        std::optional<Clock::time_point> kill_at;  // set once it was called back
     };
     // An item that a lane lost, or that another process was tuning.
     struct Returned {
@@ -109,12 +109,12 @@ class Lanes {
     std::unique_ptr<CompilePool> pool_;
     std::vector<Lane> lanes_;
     std::vector<Returned> returned_;
-    bool has_told_of_others_ = false;    // of problems that other processes tune
-    std::map<std::size_t, int> losses_;  // by the id of an item
-    std::deque<std::size_t> quiet_;      // lanes that asked for it; the first has it
+    bool has_told_of_others_ = false;    // about problems that other processes tune
+    std::map<std::size_t, int> losses_;  // by item id
+    std::deque<std::size_t> quiet_;      // lanes that requested quiet; the first has it
     int owners_ = 0;
     Clock::time_point begun_ = Clock::now(), told_at_{};
-    std::optional<Clock::time_point> kill_at_;  // once they were told to stop
+    std::optional<Clock::time_point> kill_at_;  // set once they were told to stop
 };
 
 Lanes::Lanes(const std::vector<LaneGpu>& gpus, WorkSource& source, const LanesOptions& options, TuneServices& services)
@@ -164,7 +164,7 @@ bool Lanes::runs() const {
     return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.process != nullptr; });
 }
 
-// The GPU is named before the lane is started: a driver reads the variable once.
+// The variable for the GPU is set before the lane starts, because a driver reads it once.
 void Lanes::start(std::size_t index) {
     Lane& lane = lanes_[index];
     std::vector<std::string> arguments{"__worker", "lane", "--parent", std::to_string(::getpid())};
@@ -272,7 +272,7 @@ void Lanes::handle(std::size_t index, const Message& message) {
     } else if (event == "fatal") {
         lane.fatal = message.body.at("message").get<std::string>();
         const auto code = static_cast<ErrorCode>(message.body.at("code").get<int>());
-        // Every lane would meet it.
+        // Every lane would fail in the same way.
         if (code == ErrorCode::database || code == ErrorCode::no_compiler) throw Error(code, lane.fatal);
     }
 }
@@ -340,7 +340,7 @@ void Lanes::hand_out() {
         }
     }
     if (!nothing_is_left()) return;
-    // Also those that still wait for their GPU.
+    // Also lanes that still wait for their GPU.
     for (Lane& lane : lanes_) end(lane, "end");
 }
 
@@ -351,8 +351,8 @@ void Lanes::give(Lane& lane, WorkSource::Item item, bool is_again) {
     lane.in_hand.push_back(std::move(item));
 }
 
-// A lost item does not go to the lane that lost it, as long as another one of such a card runs. An item that another process was
-// tuning is looked up when there is nothing else to do.
+// A lost item does not go to the lane that lost it while another lane with such a card is running. An item that another process
+// was tuning is checked again when there is nothing else to do.
 bool Lanes::give_returned(Lane& lane, bool is_lost) {
     const auto may_have = [&](const Returned& returned) {
         const Lane& before = lanes_[returned.lane];
@@ -379,7 +379,7 @@ void Lanes::end(Lane& lane, const char* how) {
     lane.process->send({{{"do", how}}, {}});
 }
 
-// A lane that is to leave its GPU is told to stop, and killed where it does not. serve() starts it anew.
+// A lane that must leave its GPU is told to stop, and killed if it does not. serve() restarts it.
 void Lanes::call_back() {
     for (Lane& lane : lanes_) {
         if (lane.process == nullptr) continue;
@@ -392,7 +392,7 @@ void Lanes::call_back() {
     }
 }
 
-// After it was called back. What it had only prepared goes back too.
+// After a lane was called back. Its prepared items go back too.
 void Lanes::renew(std::size_t index) {
     Lane& lane = lanes_[index];
     drop_quiet(index);
@@ -419,7 +419,7 @@ void Lanes::stop_all() {
     for (Lane& lane : lanes_) end(lane, "stop");
 }
 
-// A lane that ended by itself, or makes no sense.
+// For a lane that ended by itself, or whose messages are invalid.
 void Lanes::lose(std::size_t index, const std::string& reason) {
     Lane& lane = lanes_[index];
     drop_quiet(index);
@@ -442,7 +442,7 @@ void Lanes::lose(std::size_t index, const std::string& reason) {
     source_.lane_out(view(lane));
     warn(name_of(lane) + " takes no more problems: " + reason);
     if (!runs()) return;
-    // Nobody can do them if no other card of this kind is left.
+    // No lane can do them if no other card of this kind is left.
     std::erase_if(returned_, [&](const Returned& returned) {
         const Lane& loser = lanes_[returned.lane];
         const bool somebody_can = std::any_of(
@@ -452,7 +452,7 @@ void Lanes::lose(std::size_t index, const std::string& reason) {
     });
 }
 
-// The item at work goes back once; those that were only prepared are untouched.
+// The running item goes back, at most once; items that were only prepared go back without penalty.
 void Lanes::give_back_items(Lane& lane, const std::string& reason) {
     const auto index = static_cast<std::size_t>(&lane - lanes_.data());
     bool is_at_work = !lane.waits;
@@ -474,7 +474,7 @@ void Lanes::give_up_returned() {
         source_.failed(returned.item.id, kill_at_ ? Failure::stopped : Failure::no_lane, "no GPU is left");
 }
 
-// ---- one final race at a time, without compilers, where there are too few processors for both ----
+// ---- one final race at a time, with stopped compilers, if there are too few processors for both ----
 
 void Lanes::ask_quiet(std::size_t index) {
     quiet_.push_back(index);

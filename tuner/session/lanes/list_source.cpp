@@ -32,7 +32,7 @@ ListSource::ListSource(const std::vector<Problem>& problems, const std::vector<L
     }
 }
 
-// Fresh problems are known before any process starts.
+// Fresh problems are recognised before any process starts.
 void ListSource::add(const Problem& problem, const LaneGpu& gpu) {
     Entry entry;
     entry.item.problem = problem;
@@ -74,7 +74,7 @@ std::optional<WorkSource::Item> ListSource::take(const LaneView& lane, bool is_a
         if (best == nullptr || rank(entry) > rank(*best) || (by_work && rank(entry) == rank(*best) && entry.work > best->work))
             best = &entry;
     }
-    // The last ones are for lanes that have nothing to do.
+    // The last items are kept for lanes that have nothing to do.
     if (best == nullptr || (is_ahead && waiting < lanes_for(key))) return std::nullopt;
     best->stage = Stage::in_hand;
     classes_[lane.index] = best->class_key;
@@ -111,7 +111,7 @@ void ListSource::done(const LaneView&, std::size_t id, SweepItem item) {
 void ListSource::failed(std::size_t id, Failure why, const std::string& detail) {
     Entry& entry = entries_.at(id);
     if (why != Failure::lost_twice) {
-        entry.stage = Stage::waiting;  // finish() says why it was never begun
+        entry.stage = Stage::waiting;  // finish() tells why it was never begun
         return;
     }
     entry.item.state = SweepItem::State::failed;

@@ -9,12 +9,12 @@
 
 namespace autotune::tuner {
 
-// The list of a sweep on several GPUs. Each kind of card among them gets every problem. A lane gets the problems of the class
-// that it had last, whose instances are compiled; else those that take longest come first, so that the lanes end together. Where
+// The list of a sweep on several GPUs. Each kind of card among them gets every problem. A lane preferably gets problems of the
+// class that it had last, whose instances are compiled; otherwise the longest ones come first, so that the lanes end together. If
 // the time of the sweep is limited, problems are begun in the order of the list.
 class ListSource : public WorkSource {
   public:
-    // REQUIRES: what it is given outlives it. `observer` may be nullptr.
+    // REQUIRES: everything passed outlives it. `observer` may be nullptr.
     ListSource(const std::vector<Problem>& problems, const std::vector<LaneGpu>& gpus, const SweepOptions& options,
                const TuneServices& services, SweepObserver* observer);
 
@@ -25,7 +25,7 @@ class ListSource : public WorkSource {
     void failed(std::size_t id, Failure why, const std::string& detail) override;
 
     bool all_settled() const { return settled_ == entries_.size(); }
-    // Says of what was never begun why, and returns all items in the order of the list, by kind of card.
+    // Adds the reason to items that were never begun, and returns all items in the order of the list, by kind of card.
     std::vector<SweepItem> finish();
 
   private:
@@ -34,7 +34,7 @@ class ListSource : public WorkSource {
         SweepItem item;
         std::string device_key;
         std::string class_key;
-        double work = 0;  // to compare problems by
+        double work = 0;  // for comparing problems
         Stage stage = Stage::waiting;
     };
     void add(const Problem& problem, const LaneGpu& gpu);
@@ -51,7 +51,7 @@ class ListSource : public WorkSource {
     std::vector<LaneGpu> gpus_;
     Clock::time_point begun_ = Clock::now();
     std::vector<Entry> entries_;
-    std::vector<std::string> classes_;  // that lanes had last
+    std::vector<std::string> classes_;  // last class of each lane
     std::vector<bool> is_out_;          // by lane
     std::size_t settled_ = 0;
     double tuned_seconds_ = 0;
@@ -62,7 +62,7 @@ struct LanesSweep {
     std::vector<SweepItem> items;
     std::vector<LaneReport> lanes;
 };
-// sweep() on several GPUs. Throws Error{gpu_unhealthy} if every GPU is out; services.device and its like are not looked at.
+// sweep() on several GPUs. Throws Error{gpu_unhealthy} if every GPU is out; services.device and related members are not used.
 LanesSweep sweep_on(const std::vector<LaneGpu>& gpus, const std::vector<Problem>& problems, const SweepOptions& options,
                     const db::OpenOptions& store, TuneServices& services, SweepObserver* observer);
 

@@ -95,7 +95,8 @@ void FinalRace::fail(std::size_t contestant, const RunOutcome& outcome) {
     rounds_->fail(contestant);
 }
 
-// Opening one may kill the worker, and with it what was opened before: then all that are left again, until none dies.
+// Opening a contestant may kill the worker, and with it those opened before. Then all that are left are opened again, until none
+// kills it.
 void FinalRace::open_all() {
     bool again = true;
     while (again && somebody_can_win()) {
@@ -135,7 +136,7 @@ void FinalRace::play_round() {
     open_all();
 }
 
-// A time at the floor of the meter would win, and be refused where the winner is imported.
+// A time at the meter's lower bound would win, and would be refused when the winner is imported.
 void FinalRace::drop_unmeasured() {
     if (rounds_->rounds() == 0) return;
     for (std::size_t i = 0; i < contestants_.size(); ++i) {

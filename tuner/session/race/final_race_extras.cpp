@@ -1,4 +1,4 @@
-// What is measured of contestants beside the rounds, and decides at the power limit alone.
+// Measurements of contestants in addition to the rounds; they decide only at the power limit.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,8 +12,8 @@ namespace {
 constexpr int kOtherRounds = 5;
 constexpr double kOtherTurn_us = 1'500;
 
-constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is held down to keep the power limit
-constexpr double kNearWinner = 1.03;      // in rounds: a larger lead has not been outweighed
+constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is lowered to keep the power limit
+constexpr double kNearWinner = 1.03;      // in rounds: no block has outweighed a larger lead
 constexpr std::size_t kMostJudged = 5;
 constexpr double kOutOfBlocks = 1.015;  // after one block: blocks of one kernel differ by less than half of that
 
@@ -29,7 +29,7 @@ double mean_us(const std::vector<GpuWorkerSession::Block>& blocks) {
     return sum_us / static_cast<double>(blocks.size());
 }
 
-// Each block lasts as long: the mean over them.
+// Blocks have the same length, so this is their mean.
 std::optional<double> joules_per_launch(const std::vector<GpuWorkerSession::Block>& blocks) {
     double joules = 0;
     for (const GpuWorkerSession::Block& block : blocks) {
@@ -55,8 +55,8 @@ std::vector<std::size_t> FinalRace::winner_and_rivals(std::size_t winner) const 
     return chosen;
 }
 
-// Each round times the predecessor that decides too, and what counts is the ratio to it: clocks and power have moved since the
-// rounds that decided.
+// Each round also times the deciding predecessor, and only the ratio to it counts, because clocks and power have changed since
+// the deciding rounds.
 void FinalRace::time_after_others(const std::vector<std::size_t>& contestants) {
     std::vector<int> slots;
     for (const std::size_t contestant : contestants) slots.push_back(static_cast<int>(contestant));
@@ -97,13 +97,13 @@ std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<
         double best_us = std::numeric_limits<double>::infinity();
         for (const auto& [contestant, played] : blocks) best_us = std::min(best_us, mean_us(played));
         std::erase_if(order, [&](std::size_t one) { return mean_us(blocks.at(one)) > out_ratio * best_us; });
-        std::reverse(order.begin(), order.end());  // nobody always follows the same one
+        std::reverse(order.begin(), order.end());  // so that no contestant always follows the same one
     }
     return blocks;
 }
 
-// In rounds of milliseconds all contestants run at the one clock that the power limit leaves to them together, so what a kernel's
-// energy costs is not seen: one that rounds call 1 % faster took 6 % longer alone (8192x28672x4096, H200).
+// In rounds of milliseconds all contestants run at the one clock that the power limit allows for all together, so a kernel's own
+// energy does not show: one that rounds measured 1 % faster took 6 % longer alone (8192x28672x4096, H200).
 Verdict FinalRace::verdict(double seconds) {
     Verdict of_rounds = rounds_->verdict();
     if ((of_rounds.conditions.throttle_reasons.value_or(0) & kPowerCap) == 0) return of_rounds;

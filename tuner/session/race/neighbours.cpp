@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kNeighbourBench = 1;
 
-// A neighbour and what it needs compiled: its own instance (alignment may differ) and its reference.
+// A neighbour and what must be compiled for it: its own instance (alignment may differ) and its reference.
 struct Neighbour {
     Problem problem;
     jit::Rendered instance, reference;

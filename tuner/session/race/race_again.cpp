@@ -13,7 +13,7 @@
 namespace autotune::tuner {
 namespace {
 
-// The stored winner first, then whom it beat; each config that is still legal once.
+// The stored winner first, then the finalists it beat; each config that is still legal once.
 std::vector<Candidate> field_of(const db::Winner& stored, const Problem& problem, const TuneServices& services) {
     std::vector<Candidate> field = {stored.candidate};
     for (const db::Finalist& finalist : stored.evidence.finalists) {
@@ -43,7 +43,7 @@ class RaceAgain {
   private:
     std::vector<Contestant> contestants();
     std::optional<Contestant> contestant_of(const Candidate& candidate);
-    // As the stored winner was measured.
+    // The method by which the stored winner was measured.
     MeasuringMethod method() const { return MeasuringMethod::of(stored_.provenance.method); }
     bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
@@ -59,7 +59,7 @@ class RaceAgain {
     RaceAgainResult result_;
 };
 
-// A stored winner that a busy machine kept from running is not beaten: no other may take its place.
+// A stored winner that could not run because the machine was busy is not beaten: no other may replace it.
 void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail, bool by_circumstance) {
     if (candidate == stored_.candidate && (by_circumstance || !is_about_candidate(status, detail)))
         throw Error(ErrorCode::driver, "the stored winner could not be run, which says nothing about it: " + detail +
@@ -119,7 +119,7 @@ db::Winner RaceAgain::winner_from(const FinalRace& race, const Verdict& verdict)
     return winner;
 }
 
-// One race. False if its winner is wrong on a neighbour and the others are to race without it.
+// Runs one race. False if its winner is wrong on a neighbour and the others must race without it.
 bool RaceAgain::is_settled(GpuWorkerSession& session, std::vector<Contestant>& field) {
     std::vector<Contestant> all = field;
     add_rivals(all, problem_);

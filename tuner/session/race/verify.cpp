@@ -11,7 +11,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Instances held at a time. Those dropped come back from the cubin cache.
+// Instances held at a time. Dropped ones come back from the cubin cache.
 constexpr std::size_t kKept = 256;
 
 class VerifyRun {
@@ -22,7 +22,7 @@ class VerifyRun {
     void run(const std::function<void(std::size_t, const Verified&)>& done);
 
   private:
-    // A candidate as its family's space knows it; throws Error if that has no such config.
+    // A candidate in its family's space; throws Error if the space does not have its config.
     struct Tried {
         const Family& family;
         SearchSpace space;
@@ -38,7 +38,7 @@ class VerifyRun {
     Engine engine_;
     GpuWorkerHost host_;
     RunShared shared_;
-    std::size_t ahead_ = 0;  // items before it are compiled or being compiled
+    std::size_t ahead_ = 0;  // items before this index are compiled or being compiled
 };
 
 VerifyRun::Tried VerifyRun::tried_of(const ToVerify& item) const {
@@ -57,7 +57,8 @@ jit::Rendered VerifyRun::render(const ToVerify& item, const Tried& tried) {
     return jit::render(services_.catalogue, tried.family, item.problem, tried.space, tried.candidate.config, engine_.target());
 }
 
-// Keeps the compilers busy with what comes next, whatever the GPU does. What cannot be rendered is said when it is its turn.
+// Keeps the compilers busy with the next items, whatever the GPU does. An item that cannot be rendered is reported when it is its
+// turn.
 void VerifyRun::compile_next() {
     while (ahead_ < items_.size() && engine_.pool().pending() < engine_.pool().capacity()) {
         const ToVerify& item = items_[ahead_++];
@@ -105,7 +106,7 @@ Trial VerifyRun::verify(const ToVerify& item) {
 
 void VerifyRun::run(const std::function<void(std::size_t, const Verified&)>& done) {
     engine_.gpu_worker().start();
-    engine_.nvrtc_version();  // not asked for the first time within the loop that would answer
+    engine_.nvrtc_version();  // here, because the first query must not be made within the loop that would answer it
     engine_.set_idle_hook([this] { compile_next(); });
     for (std::size_t i = 0; i < items_.size(); ++i) {
         Verified verified;

@@ -23,7 +23,7 @@ std::unique_ptr<TuneRun> ItemLoop::begin(const Problem& problem, int urgency) {
 }
 
 // A second thread lists the next problem's candidates while this one is on the GPU: listing some 300,000 takes noticeable time.
-// Its first ideas compile once this one's queue is short.
+// Its first candidates compile once this problem's queue is short.
 void ItemLoop::begin_next(const Problem& problem) {
     if (next_ != nullptr) return;
     if (next_key_ != problem.key()) {
@@ -33,7 +33,7 @@ void ItemLoop::begin_next(const Problem& problem) {
         };
         try {
             listing_ = std::async(std::launch::async, list);
-        } catch (const std::system_error&) {  // no thread to be had: it is listed when it is its turn
+        } catch (const std::system_error&) {  // no thread available: it is listed when it is its turn
             listing_ = {};
         }
     }
@@ -42,16 +42,16 @@ void ItemLoop::begin_next(const Problem& problem) {
     try {
         next_ = begin(problem, 2);
     } catch (const Error&) {
-        next_.reset();  // said again, and noted, when it is its turn
+        next_.reset();  // reported when it is its turn
     }
 }
 
-// A search that is asked for again, and one of a named config, is not what another process does.
+// Retunes and searches for a named config are not claimed, because another process does not do the same.
 bool ItemLoop::claims() const {
     return services_.store != nullptr && !services_.store->is_read_only() && !each_.retune && each_.choice.named.empty();
 }
 
-// REQUIRES: the GPU is held. Who waits for a GPU with a claim could be waited for by who has that GPU.
+// REQUIRES: the GPU is held. Otherwise a process with a claim could wait for the GPU of a process that waits for the claim.
 bool ItemLoop::claim(const Problem& problem) {
     std::error_code ignored;
     std::string what = std::filesystem::weakly_canonical(services_.store->path(), ignored).string();
@@ -83,7 +83,7 @@ void ItemLoop::tune(SweepItem& item, const std::function<const Problem*()>& foll
     item.seconds = seconds_since(begun);
 }
 
-// While this process waits for the GPU's lock, the first candidates compile, so the first item is claimed after it was begun.
+// The first item is claimed after it was begun, because its candidates compile while this process waits for the GPU's lock.
 void ItemLoop::tune_claimed(SweepItem& item, const std::function<const Problem*()>& following) {
     const bool is_begun = next_ != nullptr && next_key_ == item.problem.key();
     std::unique_ptr<TuneRun> run = is_begun ? std::move(next_) : begin(item.problem, 1);
@@ -97,7 +97,7 @@ void ItemLoop::tune_claimed(SweepItem& item, const std::function<const Problem*(
         engine_.acquire_gpu();
         if (!claim(item.problem)) {
             item.state = SweepItem::State::in_work;
-            engine_.set_idle_hook({});  // before the run goes
+            engine_.set_idle_hook({});  // before the run is destroyed
             return;
         }
     }

@@ -12,7 +12,7 @@
 
 namespace autotune::tuner {
 
-// Many problems, one after the other, on one pool and one GPU worker: while one is on the GPU, the next one compiles.
+// Tunes many problems, one after the other, on one pool and one GPU worker: while one is on the GPU, the next one compiles.
 class ItemLoop {
   public:
     // REQUIRES: the services outlive it.
@@ -20,16 +20,16 @@ class ItemLoop {
         : each_(each), services_(services), engine_(services), host_(engine_), shared_{engine_, host_, {}, {}} {}
 
     Engine& engine() { return engine_; }
-    // A GPU worker that has passed the canary.
+    // Starts a GPU worker that passes the canary.
     void prove_gpu();
-    // Tunes item.problem, and fills in state, result, detail and seconds. `following` is asked in each turn of the loop for the
-    // problem that comes next, nullptr while it is not known; it is begun in time. A problem that nothing can do is the item's
-    // failure; throws Error for what ends a run: a card that is ill, a store that fails. One that another process of this host
-    // tunes for the same database is left in_work; `is_again`: it was, and may have a winner by now.
+    // Tunes item.problem, and fills in state, result, detail and seconds. `following` is called in each iteration of the loop for
+    // the next problem, nullptr while it is unknown, so that it is begun in time. A problem that cannot be done is the item's
+    // failure; throws Error for whatever ends a run: an unhealthy card, a store that fails. A problem that another process of
+    // this host tunes for the same database becomes in_work; `is_again`: it was in_work before, and may have a winner by now.
     void tune(SweepItem& item, const std::function<const Problem*()>& following, bool is_again = false);
-    // Lets so much time pass, or less if the user asks to stop.
+    // Waits for this time, or less if the user asks to stop.
     void rest(double seconds);
-    // Whether the user asked to stop: nothing more is to be tuned.
+    // Whether the user asked to stop: nothing more should be tuned.
     bool stopped() const { return stopped_ || engine_.stopping(); }
 
   private:
@@ -45,10 +45,10 @@ class ItemLoop {
     Engine engine_;
     GpuWorkerHost host_;
     RunShared shared_;
-    std::unique_ptr<TuneRun> next_;                           // of the problem with next_key_
+    std::unique_ptr<TuneRun> next_;                           // for the problem with next_key_
     std::future<std::unique_ptr<const Candidates>> listing_;  // the same
     std::string next_key_;
-    std::optional<ProblemClaim> claim_;  // of the item at work
+    std::optional<ProblemClaim> claim_;  // for the current item
     bool stopped_ = false;
 };
 

@@ -17,8 +17,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Times the best: what a cost model puts beyond it is not tried first; models err by less than 7. One run of attention/naive on
-// 4x16x4096x128 takes 332 ms of an H200, 700 times the best, and was two thirds of a short search.
+// Times the best: candidates predicted slower than this are not tried first; models err by less than 7. One run of
+// attention/naive on 4x16x4096x128 takes 332 ms of an H200, 700 times the best, and was two thirds of a short search.
 constexpr double kMaxPredictedRatio = 30;
 
 std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
@@ -51,7 +51,7 @@ std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
     return points;
 }
 
-// An op may have problems of no elements, which the library answers without a kernel.
+// An op may have problems without elements, which the library answers without a kernel.
 void refuse_nothing(const Catalogue& catalogue, const Problem& problem) {
     if (catalogue.op_of(problem).bytes(problem) > 0) return;
     throw Error(ErrorCode::usage,
@@ -72,7 +72,7 @@ void refuse_unknown_pins(const std::vector<Candidates::Part>& parts, const Choic
     }
 }
 
-// By another thread, unless there is little to do or the system refuses one: then when the answer is wanted.
+// Computes on another thread; but at the first use if there is little to do or the system refuses a thread.
 template <class Work>
 auto begin(const Work& work, bool by_another) {
     try {
@@ -82,13 +82,13 @@ auto begin(const Work& work, bool by_another) {
     return std::async(std::launch::deferred, work);
 }
 
-// Into points in ascending order, once.
+// Inserts into points in ascending order, once.
 void insert(std::vector<Config>& points, const Config& config) {
     const auto place = std::lower_bound(points.begin(), points.end(), config);
     if (place == points.end() || *place != config) points.insert(place, config);
 }
 
-// Whether two configs of a family stand and fall together: few of their compile parameters differ.
+// Whether two configs of a family probably work or fail together: few of their compile parameters differ.
 bool alike(const SearchSpace& space, const Config& left, const Config& right) {
     constexpr std::ptrdiff_t kApart = 3;
     return std::count_if(space.parameters.begin(), space.parameters.end(), [&](const Parameter& parameter) {
@@ -139,7 +139,7 @@ std::unique_ptr<Candidates> Candidates::unlisted(const Catalogue& catalogue, con
     return std::unique_ptr<Candidates>(new Candidates(Bare{}, catalogue, problem, device, choice));
 }
 
-// Families beside each other: the largest takes most of a second.
+// Families in parallel: the largest takes most of a second.
 void Candidates::list() {
     std::vector<std::future<std::vector<Config>>> points;
     for (const Part& part : parts_)
@@ -179,7 +179,7 @@ bool Candidates::is_open_to(const Part& part, const Config& config) const {
     return true;
 }
 
-// Configs on the way from the family's best-predicted start to where no small change is predicted faster.
+// Configs on the way from the family's best-predicted start to one that no small change is predicted to improve.
 std::vector<std::pair<double, Candidate>> Candidates::descend(const Part& part) const {
     constexpr int kMostSteps = 12;
     const std::string family(part.family->name());
@@ -241,7 +241,7 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
     }
 }
 
-// In shares: of 300,000 points it takes a few tenths of a second.
+// Split among threads: 300,000 points take a few tenths of a second.
 void Candidates::predict_all() {
     std::vector<std::optional<double>> predicted(size_);
     constexpr std::size_t kLeastShare = 10'000;
@@ -281,7 +281,7 @@ Candidate Candidates::at(std::size_t point) const {
     return {std::string(part.family->name()), part.points[point - part.first]};
 }
 
-// Points are in ascending order of values, and a config compares by its values in declared order: a binary search finds it.
+// Points are in ascending order of values, and configs compare by their values in declared order, so a binary search finds them.
 std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
     const Part* in = part(candidate.family);
     if (in == nullptr) return std::nullopt;
@@ -313,7 +313,7 @@ std::vector<std::size_t> Candidates::best_named(std::size_t count) const {
     return chosen;
 }
 
-// The best predicted, one alone of those that are alike: they stand and fall together, and the prediction may be wrong.
+// The best predicted, only one of those that are alike: they work or fail together, and the prediction may be wrong.
 std::vector<std::size_t> Candidates::most_promising(std::size_t count) const {
     constexpr std::size_t kConsidered = 4'000;
     std::vector<std::pair<double, std::size_t>> order;
@@ -358,7 +358,7 @@ std::vector<std::size_t> Candidates::defaults() const {
 }
 
 std::vector<std::size_t> Candidates::all_seeds(std::vector<std::size_t> seeds) const {
-    // Beside those of choose_first() fewer: descents end in one of many valleys.
+    // Fewer if choose_first() has added some: descents end in one of many local optima.
     const std::size_t promising = first_.empty() ? 10 : 6, named = first_.empty() ? 6 : 4;
     for (const Candidate& one : first_)
         if (const auto point = find(one)) seeds.push_back(*point);
@@ -405,7 +405,7 @@ std::string restriction_of(const Choice& choice, const Catalogue& catalogue, con
 }
 
 bool allows(const Choice& choice, const Candidate& candidate) {
-    if (!choice.named.empty()) return false;  // which config that is depends on the problem: look again
+    if (!choice.named.empty()) return false;  // which config that is depends on the problem
     const auto& families = choice.families;
     if (!families.empty() && std::find(families.begin(), families.end(), candidate.family) == families.end()) return false;
     for (const auto& [name, value] : choice.pins.values()) {

@@ -16,7 +16,7 @@
 
 namespace autotune::tuner {
 
-// Everything that may be tried for a problem on a device, numbered family by family.
+// All candidates for a problem on a device, numbered family by family.
 class Candidates {
   public:
     struct Part {
@@ -26,31 +26,31 @@ class Candidates {
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
         Predictor predictor;
-        LearnedErrors errors{};  // of the predictor; none: it is taken at its word
+        LearnedErrors errors{};  // of the predictor; none: its predictions are used unchanged
 
         std::optional<double> predict_us(const Config& config) const;
     };
 
-    // Of a family with more legal points a sample of so many is searched.
+    // From a family with more legal points a sample of this size is searched.
     static constexpr std::size_t kMostPointsPerFamily = 200'000;
 
     // Listed. Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones;
     // Error{no_valid_config} with each family's reason if nothing is left.
     Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
 
-    // The same in two steps: what is refused is known at once, and what a search begins with before the space is listed, which
-    // takes a second. Throws as the constructor does, but for a choice that leaves no config.
+    // The same in two steps: refusals and the first candidates of a search are known before the space is listed, which takes a
+    // second. Throws like the constructor, except for a choice that leaves no config.
     static std::unique_ptr<Candidates> unlisted(const Catalogue& catalogue, const Problem& problem, const Device& device,
                                                 const Choice& choice);
-    // From now on predicted times are corrected by what was learned of today's templates. REQUIRES: before choose_first() and
+    // From now on predicted times are corrected by what was learned about today's templates. REQUIRES: before choose_first() and
     // list().
     void correct(const std::vector<CostCorrection>& corrections);
-    // Chooses the candidates that a search tries first: those of `known` that are legal here, in their order, and then what the
-    // cost models find best from the families' defaults and named configs on, one alone of those that are alike. They are in the
-    // list, whatever a sample leaves out. REQUIRES: not listed yet.
+    // Chooses the candidates that a search tries first: those of `known` that are legal here, in their order, and then the best
+    // predicted ones, found from the families' defaults and named configs, only one of those that are alike. They are in the list
+    // even if a sample would leave them out. REQUIRES: not listed yet.
     void choose_first(const std::vector<Candidate>& known);
     const std::vector<Candidate>& first() const { return first_; }
-    // Throws Error{no_valid_config} as the constructor does. REQUIRES: not listed yet.
+    // Throws Error{no_valid_config} like the constructor. REQUIRES: not listed yet.
     void list();
 
     std::size_t size() const { return size_; }
@@ -62,12 +62,12 @@ class Candidates {
     const std::vector<Part>& parts() const { return parts_; }
     // Corrected.
     std::optional<double> predict_us(std::size_t point) const;
-    // Predicts every point now, on several threads: a search asks for all of them.
+    // Predicts every point now, on several threads, because a search needs all of them.
     void predict_all();
     LaunchPlan plan(std::size_t point) const;
 
-    // These, the families' defaults after them (but for hopeless ones) and then what the cost models say is best, of all and of
-    // the named ones, nothing twice: what a search tries first.
+    // The points that a search tries first: `seeds`, then the families' defaults (except hopeless ones), then the best predicted
+    // of all and of the named ones, each once.
     std::vector<std::size_t> all_seeds(std::vector<std::size_t> seeds) const;
     // The domain for a search strategy. REQUIRES: this object outlives it.
     Domain domain(std::vector<std::size_t> seeds) const;
@@ -91,12 +91,12 @@ class Candidates {
     std::vector<std::optional<double>> predicted_us_;  // by point, after predict_all()
 };
 
-// Whether a choice leaves everything open.
+// Whether a choice restricts nothing.
 bool is_open(const Choice& choice);
-// What a choice narrows a search of the problem to: "family=gemm/mma stages=3", as Winner::restricted_to has it. Empty if it
-// leaves every config of every family that accepts the problem.
+// The restriction that a choice puts on a search of the problem: "family=gemm/mma stages=3", as in Winner::restricted_to. Empty
+// if it leaves every config of every family that accepts the problem.
 std::string restriction_of(const Choice& choice, const Catalogue& catalogue, const Problem& problem, const Device& device);
-// Whether a candidate is among those that a choice allows.
+// Whether a choice allows the candidate.
 bool allows(const Choice& choice, const Candidate& candidate);
 
 }  // namespace autotune::tuner

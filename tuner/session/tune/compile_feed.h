@@ -10,8 +10,8 @@
 
 namespace autotune::tuner {
 
-// The candidates of one problem on their way through the compile pool, after the harness and the reference, which everything
-// waits for. What it has begun is cancelled with it.
+// Feeds the candidates of one problem to the compile pool, after the harness and the reference, which everything waits for. Its
+// destruction cancels what it has begun.
 class CompileFeed {
   public:
     struct Ready {
@@ -21,8 +21,8 @@ class CompileFeed {
     struct Options {
         const Problem& problem;
         const Candidates& candidates;
-        std::string keep_folder;  // sources, logs and cubins for people; empty: none
-        int urgency = 1;          // 1 for the problem in hand, 2 for the next one
+        std::string keep_folder;  // for sources, logs and cubins that people may read; empty: none
+        int urgency = 1;          // 1 for the current problem, 2 for the next one
     };
     // Begins with the harness and the reference. REQUIRES: what the options refer to outlives it.
     CompileFeed(RunShared& shared, Options options);
@@ -31,24 +31,23 @@ class CompileFeed {
     CompileFeed& operator=(const CompileFeed&) = delete;
 
     const std::string& nvrtc() const { return nvrtc_; }
-    // Urgency of what is submitted from now on.
+    // Urgency of later submissions.
     void raise_priority() { options_.urgency = 1; }
     void submit(std::size_t point);
-    // What is compiled, in the order in which it was done; nullopt while there is none.
+    // The next compiled candidate, in the order of completion; nullopt while there is none.
     std::optional<Ready> next();
-    // Forgets what is not compiled yet. What is ready stays.
+    // Drops what is not compiled yet. Compiled candidates stay.
     void stop();
 
     std::size_t compiling() const { return compiling_; }
     std::size_t under_way() const { return compiling_ + ready_.size(); }
-    // How much more would keep all compilers busy while the GPU works.
+    // How many more would keep all compilers busy while the GPU works.
     std::size_t room() const;
-    // Throws Error{compile_failed} if one of them does not compile: here, and not where the loop hears of it, which may be while
-    // another problem is on the GPU.
+    // Throws Error{compile_failed} if one of them does not compile: here, not in the loop, which may be serving another problem.
     bool has_judges() const;
     const Instance& harness() const { return harness_; }
     const Instance& reference() const { return reference_; }
-    // Of all compilers, since it began.
+    // Of all compilers, since this began.
     double busy_seconds() const { return shared_.engine.pool().busy_seconds() - busy_before_s_; }
 
   private:

@@ -9,7 +9,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::size_t kRetimed = 16;  // fastest known trials that are measured again
+constexpr std::size_t kRetimed = 16;  // number of fastest known trials that are measured again
 constexpr std::size_t kNear = 3, kElsewhere = 4;
 
 db::Filter on_any_device(const Problem& problem) {
@@ -35,7 +35,7 @@ EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, c
     if (services.store == nullptr) return;
     const DeviceIdentity& device = services.device.identity;
     previous_ = valid_winner(problem, services);
-    if (!previous_ || !candidates.find(previous_->candidate)) {  // a narrowed search keeps to its own
+    if (!previous_ || !candidates.find(previous_->candidate)) {  // a restricted search only uses its own
         if (auto own = valid_winner(problem, services, choice)) previous_ = std::move(own);
     }
     if (previous_) add_seed(candidates, previous_->candidate);
@@ -43,7 +43,7 @@ EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, c
     std::vector<std::pair<double, std::size_t>> timed;
     for (db::StoredTrial& stored : services.store->trials(problem, device)) {
         const auto point = candidates.find(stored.trial.candidate);
-        if (says_unmeasured(stored.trial.detail)) continue;  // another measurement may tell
+        if (says_unmeasured(stored.trial.detail)) continue;  // another measurement may succeed
         if (!point || stored.template_identity != candidates.part_of(*point).template_identity) continue;
         if (stored.trial.timing) timed.emplace_back(stored.trial.timing->median_us, *point);
         trials_[*point] = std::move(stored);
@@ -68,7 +68,7 @@ std::vector<Candidate> EarlierRuns::winners(const Problem& problem, const TuneSe
     return known;
 }
 
-// What another text of its family's template was tuned to may lack parameters that are new.
+// A winner tuned with another version of its family's template may lack new parameters.
 void EarlierRuns::add_seed(const Candidates& candidates, const Candidate& candidate) {
     const Candidates::Part* part = candidates.part(candidate.family);
     const std::optional<Config> adopted = part == nullptr ? std::nullopt : part->space.adopt(candidate.config);

@@ -10,11 +10,11 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kZeroWeight = 3;      // observations that say an effect is 0
+constexpr double kZeroWeight = 3;      // weight, in observations, of the assumption that an effect is 0
 constexpr double kHalfAsNear = 0.5;    // trials this much slower than the fastest count half
-constexpr double kFarthest = 2;        // times the fastest: such trials say little of those that matter
+constexpr double kFarthest = 2;        // times the fastest: slower trials tell little about the ones that matter
 constexpr double kMostOfProblem = 30;  // observations that the trials of one problem count as together
-constexpr double kRemembered = 0.95;   // of the weight of what was known, at each new problem
+constexpr double kRemembered = 0.95;   // factor for the weight of earlier knowledge, at each new problem
 constexpr double kMostWeight = 60;
 constexpr int kFitSweeps = 40;
 
@@ -25,7 +25,7 @@ struct Observation {
     double log_ratio = 0, weight = 0;
 };
 
-// Places of effects by their keys; new ones are added with nothing known of them.
+// Indices of effects by their keys; unknown keys are added without knowledge.
 class Effects {
   public:
     explicit Effects(std::vector<CostCorrection::Effect>& all) : all_(all) {
@@ -65,7 +65,7 @@ std::vector<Observation> observations_of(const SearchSpace& space, std::span<con
     return observations;
 }
 
-// An effect that was never seen is 0, with the weight of that belief: once, and not again at each problem.
+// An effect that was never observed counts as 0, with the weight of that assumption: once, not again at each problem.
 double known_weight(const CostCorrection::Effect& effect) {
     return effect.weight > 0 ? kRemembered * effect.weight : kZeroWeight;
 }
@@ -111,7 +111,7 @@ void learn(CostCorrection& correction, const SearchSpace& space, std::span<const
     if (observations.empty()) return;
     std::vector<CostCorrection::Effect>& effects = correction.effects;
     const std::vector<CostCorrection::Effect> before = effects;
-    std::vector<double> left;  // of each observation that no effect explains
+    std::vector<double> left;  // part of each observation that no effect explains
     for (const Observation& one : observations) {
         left.push_back(one.log_ratio);
         for (const std::size_t effect : one.effects) left.back() -= effects[effect].effect;
@@ -140,7 +140,7 @@ void learn(CostCorrection& correction, const SearchSpace& space, std::span<const
     for (std::size_t e = 0; e < effects.size(); ++e)
         effects[e].weight = std::min(kMostWeight, known_weight(before[e]) + weights[e]);
     const double deviation = std::min(std::sqrt(squares / weight), records::kMaxEffect);
-    const double share = 1.0 / (std::min(correction.problems, 9) + 1);  // of this problem in a mean that forgets
+    const double share = 1.0 / (std::min(correction.problems, 9) + 1);  // weight of this problem in a running mean
     correction.deviation += share * (deviation - correction.deviation);
     ++correction.problems;
     correction.trials += static_cast<int>(observations.size());

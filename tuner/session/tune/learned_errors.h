@@ -10,11 +10,11 @@
 
 namespace autotune::tuner {
 
-// A CostCorrection as one family's space reads it: by what factor the cost model's time is to be lengthened.
+// Applies a CostCorrection to one family's space: the factor by which to multiply the cost model's time.
 class LearnedErrors {
   public:
     LearnedErrors() = default;  // by none
-    // Parameters and values that the space does not know are left out. REQUIRES: used with configs of this space.
+    // Ignores parameters and values that the space does not have. REQUIRES: used with configs of this space.
     LearnedErrors(const SearchSpace& space, const CostCorrection& correction);
 
     double factor(const Config& config) const;
@@ -29,15 +29,15 @@ class LearnedErrors {
     std::vector<Parameter> parameters_;
 };
 
-// A config's time, and the one that the cost model alone predicted.
+// A config's measured time, and the time that the cost model alone predicted.
 struct Prediction {
     Config config;
     double predicted_us = 0, time_us = 0;
 };
 
-// The correction with one more problem's trials: a ridge regression of the logarithm of time over prediction on the parameters'
-// values, in which what is known already counts as observations. Trials near the fastest count more, since a choice depends on
-// them, and those that take twice as long not at all. Keeps the key; without usable predictions nothing changes.
+// Adds one more problem's trials to the correction: a ridge regression of the logarithm of time over prediction on the
+// parameters' values, in which earlier knowledge counts as observations. Trials near the fastest count more, because choices
+// depend on them; trials that take twice as long do not count. Keeps the key; without usable predictions nothing changes.
 void learn(CostCorrection& correction, const SearchSpace& space, std::span<const Prediction> predictions);
 
 }  // namespace autotune::tuner

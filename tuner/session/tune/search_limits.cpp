@@ -6,14 +6,14 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
-constexpr double kOverrun = 2;         // of the budget, while nothing has been verified, or next to nothing tried:
-constexpr int kFewTried = 8;           // two seconds from a cold start are over when the first candidates are compiled
+constexpr double kOverrun = 2;         // of the budget, while nothing is verified or almost nothing was tried:
+constexpr int kFewTried = 8;           // in two seconds from a cold start the first candidates are just compiled
 constexpr double kLeastFinals_s = 0.5;
 constexpr double kSustainedShare = 0.08, kMostSustained_s = 6;
 constexpr double kLeastSustained_s = (2 * kJudgingTurns + kSettlingBlocks) * kLeastBlock_s;
 
-// A budget of so few seconds is spent on telling the first few candidates apart: forty that were tried once, in a hurry, left a
-// winner that depended on luck (54.9, 56.8 and 55.1 us of three searches for one product on two identical cards).
+// A budget this short, in seconds, is used to compare the first few candidates well. Forty candidates tried once in a hurry left
+// a winner by chance (54.9, 56.8 and 55.1 us in three searches for one product on two identical cards).
 constexpr double kShort_s = 5;
 constexpr int kFirstFew = 10;
 
@@ -27,7 +27,7 @@ std::optional<std::string> why_search_ends(const Budget& budget, const SearchSta
     if (budget.trials > 0 && state.tried >= budget.trials) return "budget";
     const bool few_yet = !state.best_us || state.tried < kFewTried;
     const double search_s = budget.seconds - std::min(kFinalsShare * budget.seconds, kMostFinals_s);
-    const bool one_was_tried = state.tried > 0;  // no machine is so slow that a tune ends without a verdict on anything
+    const bool one_was_tried = state.tried > 0;  // even on a slow machine a tune does not end before anything was tried
     if (one_was_tried && state.elapsed_s > (few_yet ? kOverrun * budget.seconds : search_s)) return "budget";
     if (is_short(budget) && state.best_us && state.tried >= kFirstFew) return "short budget";
     if (state.since_better >= budget.patience) return "no better one in " + std::to_string(budget.patience) + " trials";

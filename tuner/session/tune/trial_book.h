@@ -11,8 +11,8 @@
 
 namespace autotune::tuner {
 
-// The trials of one tune, by point of its space, and which of them is the best so far. Decides nothing: Rungs, which it holds,
-// says who is measured how long.
+// The trials of one tune, by point of its space, and the best so far. Decides nothing: Rungs, which it owns, decides who is
+// measured how long.
 class TrialBook {
   public:
     explicit TrialBook(const RungOptions& options) : rungs_(options) {}
@@ -20,17 +20,20 @@ class TrialBook {
     Rungs& rungs() { return rungs_; }
     const Rungs& rungs() const { return rungs_; }
 
-    // A trial that ended. Its time is what the rungs estimate, which is returned; nullopt of one that failed.
+    // Adds a trial that ended. Returns its time as the rungs estimate it; nullopt if it failed.
     std::optional<double> add(std::size_t point, Trial trial);
-    // What was right and timed turned out to be wrong, or to kill: counted as one more trial, a failed one, and never the best
-    // again. Returns it as it stands now. REQUIRES: add(point) before.
+    // A candidate that was right and timed turned out to be wrong, or to kill the worker: adds a failed trial for it and excludes
+    // it from being the best. Returns it in its new state. REQUIRES: add(point) before.
     const Trial& charge(std::size_t point, TrialStatus status, const std::string& detail, bool by_circumstance = false);
 
     int tried() const { return tried_; }
     int failed() const { return failed_; }
-    int since_better() const { return since_better_; }  // trials; what is better by less than noise is not
+    int since_better() const {
+        return since_better_;
+    }  // trials since the last improvement; improvements within the noise do not
+       // count
     std::optional<double> best_us() const { return best_us_; }
-    // REQUIRES: something was right once.
+    // REQUIRES: some candidate was right.
     std::size_t best_point() const { return best_point_; }
     bool is_right(std::size_t point) const;
     const Trial& at(std::size_t point) const { return trials_.at(point); }

@@ -22,7 +22,7 @@ std::vector<db::StoredTrial> TrialRecorder::recover(Journal& journal) {
     const FormerTemplates former = former_templates(services_.catalogue);
     for (const JournalEntry& left : journal.left_over()) {
         db::StoredTrial stored{left.trial, left.template_identity, left.nvrtc, left.method};
-        bring_up_to_date(stored, former);  // the run may have been one of an earlier version
+        bring_up_to_date(stored, former);  // the interrupted run may have been of an earlier version
         const bool is_ours = left.problem.key() == key;
         if (!left.finished && left.begun < 2) {
             if (is_ours && left.begun > 0) suspects_.insert(stored.trial.candidate);
@@ -32,7 +32,7 @@ std::vector<db::StoredTrial> TrialRecorder::recover(Journal& journal) {
             stored.trial.status = TrialStatus::crashed;
             stored.trial.detail = "the machine went down twice while it was running";
         }
-        if (!is_about_candidate(stored.trial.status, stored.trial.detail)) continue;  // of an older build
+        if (!is_about_candidate(stored.trial.status, stored.trial.detail)) continue;  // written by an older build
         if (services_.store != nullptr) services_.store->record(left.problem, services_.device.identity, stored);
         if (is_ours) ours.push_back(std::move(stored));
     }

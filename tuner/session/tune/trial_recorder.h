@@ -10,30 +10,30 @@
 
 namespace autotune::tuner {
 
-// Keeps what a tune learns of one problem: finished trials in the store, which buffers them, and who is running in the journal,
-// which covers what is buffered.
+// Records what a tune learns about one problem: finished trials in the store, which buffers them, and running candidates in the
+// journal, which covers the buffered ones.
 class TrialRecorder {
   public:
     struct Context {
         Problem problem;
         std::string nvrtc, method;
-        // Of the family that is named; empty where it is not known.
+        // By family name; empty if it is unknown.
         std::function<std::string(const std::string& family)> template_identity;
     };
     // REQUIRES: the services outlive it.
     TrialRecorder(const TuneServices& services, Context context);
 
-    // A journal that is open now, and what a killed run left in it: what was measured but not stored goes to the store, and what
-    // is of this problem is returned. A candidate that was running when the machine went down is under suspicion: its next end is
-    // its second. REQUIRES: the journal outlives it.
+    // Takes a journal that was just opened, with the entries of a killed run: results that were not stored go to the store, and
+    // those of this problem are returned. A candidate that was running when the machine went down is a suspect: its next death
+    // counts as its second. REQUIRES: the journal outlives it.
     std::vector<db::StoredTrial> recover(Journal& journal);
-    // It is about to be launched. Without a journal nobody is told.
+    // The candidate is about to be launched. Does nothing without a journal.
     void started(const Candidate& candidate);
-    // It ended its worker, and we are still there.
+    // It killed its worker, and this process is still running.
     void survived(const Candidate& candidate);
-    // Kept, unless the machine did it and not the candidate.
+    // Records the trial, unless the machine caused its failure.
     void finished(const Trial& trial);
-    // Writes what is buffered, at most every 250 ms unless it is to be `now`, and empties the journal then.
+    // Writes what is buffered, at most every 250 ms unless `now` is set, and then empties the journal.
     void flush(bool now);
 
   private:

@@ -10,8 +10,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Begins to compile what judges candidates and then what the search tries first. Until the space is listed these have no numbers;
-// then they are found in the cubin cache, or on their way.
+// Starts compiling first the verifying kernels, then the candidates that the search tries first. Candidates have numbers only
+// after the space is listed; by then these are in the cubin cache, or on their way.
 void compile_first(RunShared& shared, const Problem& problem, const TuneOptions& options, const Candidates& candidates) {
     const Catalogue& catalogue = shared.engine.services().catalogue;
     const jit::Target target = shared.engine.target();
@@ -38,7 +38,7 @@ void list_meanwhile(Engine& engine, Candidates& candidates) {
     std::future<void> listing;
     try {
         listing = std::async(std::launch::async, list);
-    } catch (const std::system_error&) {  // no thread to be had
+    } catch (const std::system_error&) {  // no thread available
         return list();
     }
     constexpr std::chrono::milliseconds kLook{5};
@@ -50,19 +50,19 @@ void list_meanwhile(Engine& engine, Candidates& candidates) {
 
 TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices& services) {
     if (!options.retune) {
-        // Which config a name stands for depends on the problem: that is looked up anew.
+        // The config behind a name depends on the problem, so it is looked up again.
         auto known = options.choice.named.empty() ? recall(problem, services, options.choice) : std::nullopt;
         if (known) return std::move(*known);
     }
-    // This refuses what cannot be, before any process is started.
+    // Refuses invalid choices before any process is started.
     auto candidates = first_candidates(problem, options, services, known_beforehand(problem, options, services));
     Engine engine(services);
     GpuWorkerHost host(engine);
     RunShared shared{engine, host, {}, {}};
     std::optional<TuneRun> run;
     try {
-        // Its context is made while the first candidates compile. Started before the compilers, which take every process that a
-        // limit leaves.
+        // Its context is made while the first candidates compile. It starts before the compilers, which may use up the allowed
+        // processes.
         engine.gpu_worker().start();
         compile_first(shared, problem, options, *candidates);
         list_meanwhile(engine, *candidates);

@@ -15,12 +15,12 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time that the decision may take
-// Load before the rounds, so that clocks and power are as they will be: the second rung is load too.
+constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time for the decision
+// Load before the rounds, so that clocks and power reach their steady values: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
 constexpr int kLeastRounds = 10;   // a race that is decided with 99 % confidence needs no more
-constexpr double kSettle_s = 0.2;  // load before the second rung, so that who is measured first has no advantage
+constexpr double kSettle_s = 0.2;  // load before the second rung, so that the first candidate has no advantage
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
@@ -67,7 +67,7 @@ void TuneRun::take_gpu() {
     begun_ = Clock::now();  // time for compiling ahead or waiting for another tuner does not count
 }
 
-// Another tuner may have stored the winner since this run looked for one, for as long as it had the GPU or in the moment before.
+// Another tuner may have stored the winner since this run looked for one: while it had the GPU, or just before.
 std::optional<TuneResult> TuneRun::stored_meanwhile() {
     if (options_.retune || !options_.choice.named.empty()) return std::nullopt;
     std::optional<TuneResult> known = recall(problem_, services(), options_.choice);
@@ -107,7 +107,7 @@ TuneResult TuneRun::decide() {
     shared_.engine.pool().pause();
     allow_finals();
     second_rung();
-    std::set<Candidate> out;  // who failed the last proof
+    std::set<Candidate> out;  // candidates that failed the last proof
     while (true) {
         shared_.engine.pool().pause();
         std::vector<Contestant> all = contestants(out);
@@ -160,7 +160,7 @@ void TuneRun::allow_finals() {
     finals_until_ = after(finals_from_, finals_seconds(options_.budget, phases_.search_s, elapsed_s()));
 }
 
-// The best quarter once more, longer: what the search measured in a hurry is too noisy to choose eight from.
+// Measures the best quarter once more, longer: the search's quick measurements are too noisy to choose eight from.
 void TuneRun::second_rung() {
     const PhaseTimer timer(phases_.second_rung_s);
     const auto until = after(finals_from_, kSecondRungShare * seconds_between(finals_from_, finals_until_));
@@ -217,7 +217,7 @@ std::vector<Contestant> TuneRun::contestants(const std::set<Candidate>& out) con
     return all;
 }
 
-// What a winner alone is asked, for it takes its time: the same bits in hundreds of runs, and edge-case problems.
+// Checks that only a winner must pass, because they take long: the same bits in hundreds of runs, and edge-case problems.
 RunOutcome TuneRun::last_proof(const Candidate& candidate) {
     const PhaseTimer timer(phases_.neighbours_s);
     constexpr int kSlot = 0;
@@ -262,7 +262,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
 db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {
     const std::size_t point = *candidates_.find(*race.contestants()[verdict.winner].candidate);
     db::Winner winner = blank_winner(point);
-    winner.timing = verdict.rows.front().timing;  // of the final rounds alone: the search's minimum flatters
+    winner.timing = verdict.rows.front().timing;  // of the final rounds only: the search's minimum is biased
     note_verdict(winner.evidence, race, verdict);
     std::string& decided_by = winner.evidence.decided_by;
     if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";
@@ -271,8 +271,8 @@ db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) c
     return winner;
 }
 
-// What the winner's search was narrowed to. Nothing if the problem's winner so far was tried too: then it was raced, and whatever
-// came out is the problem's winner.
+// The restriction of the winner's search. Empty if the problem's previous winner took part too: then the result is the problem's
+// winner.
 std::string TuneRun::restriction() const {
     const std::optional<db::Winner>& previous = earlier_.previous();
     const auto point = previous && previous->restricted_to.empty() ? candidates_.find(previous->candidate) : std::nullopt;
@@ -291,7 +291,7 @@ std::string TuneRun::store(const db::Winner& winner) {
     return "";
 }
 
-// A failure to store it is no fault: the next problem's candidates are ordered a little worse.
+// A failure to store it is ignored: the next problem's candidates are only ordered a little worse.
 void TuneRun::learn_from_trials() {
     if (!options_.learning || services().store == nullptr || services().store->is_read_only()) return;
     try {
@@ -301,7 +301,7 @@ void TuneRun::learn_from_trials() {
             std::vector<Prediction> predictions;
             for (const auto& [point, trial] : book_.trials()) {
                 if (&candidates_.part_of(point) != &part || trial.status != TrialStatus::ok || !trial.timing) continue;
-                const auto predicted_us = part.predictor(trial.candidate.config);  // by the cost model alone
+                const auto predicted_us = part.predictor(trial.candidate.config);  // by the cost model only
                 if (predicted_us) predictions.push_back({trial.candidate.config, *predicted_us, trial.timing->median_us});
             }
             if (predictions.empty()) continue;
@@ -323,7 +323,7 @@ void TuneRun::learn_from_trials() {
     }
 }
 
-// What there is so far, so that the user sees it. It is not stored as a winner: the next run goes on from the trials.
+// The results so far, for the user to see. No winner is stored: the next run continues from the trials.
 TuneResult TuneRun::interrupted_result() {
     feed_->stop();
     recorder_->flush(true);

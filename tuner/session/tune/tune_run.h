@@ -19,21 +19,21 @@
 namespace autotune::tuner {
 
 // One problem being tuned. start() begins to compile; finish() measures, decides and stores. A sweep starts the next problem
-// while this one is on the GPU. Its parts know their part alone: what earlier runs know (EarlierRuns), what is compiling
-// (CompileFeed), what was tried (TrialBook), what is kept (TrialRecorder), when to stop (search_limits.h).
+// while this one is on the GPU. Its parts: knowledge from earlier runs (EarlierRuns), compiling (CompileFeed), trials
+// (TrialBook), storage (TrialRecorder), when to stop (search_limits.h).
 class TuneRun {
   public:
-    // `candidates`: of list_candidates().
+    // `candidates`: from list_candidates().
     TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& options, std::unique_ptr<const Candidates> candidates);
     ~TuneRun();
     TuneRun(const TuneRun&) = delete;
     TuneRun& operator=(const TuneRun&) = delete;
 
-    // Urgency of what it compiles: 1 for the problem in hand, 2 for the next one.
+    // Urgency of what it compiles: 1 for the current problem, 2 for the next one.
     void start(int urgency);
-    // Asks the strategy for more when too little is being compiled.
+    // Asks the strategy for more points when too few are being compiled.
     void refill();
-    // REQUIRES: started. Throws Error as tune() does.
+    // REQUIRES: started. Throws Error like tune().
     TuneResult finish();
 
   private:
@@ -94,19 +94,19 @@ class TuneRun {
     // ---- its parts ----
     EarlierRuns earlier_;
     std::vector<std::size_t> seeds_;
-    std::set<std::size_t> early_;         // seeds that were begun before the strategy gave them
-    std::set<std::size_t> untold_seeds_;  // that the strategy has not heard of
+    std::set<std::size_t> early_;         // seeds that were begun before the strategy returned them
+    std::set<std::size_t> untold_seeds_;  // that were not reported to the strategy yet
     std::optional<StrategyThread> strategy_;
     TrialBook book_;
     std::optional<TrialRecorder> recorder_;    // from start() on
     std::optional<CompileFeed> feed_;          // the same
     std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
     std::map<std::size_t, Instance> instances_;
-    std::optional<std::size_t> open_;               // on the GPU worker since it was tried
-    std::map<std::size_t, int> deaths_under_load_;  // of the worker, while a point ran on
+    std::optional<std::size_t> open_;               // the candidate still open on the GPU worker since it was tried
+    std::map<std::size_t, int> deaths_under_load_;  // of the worker, while a point ran as load
 
     // ---- where it stands ----
-    bool searching_ = true;  // nothing new is asked for afterwards
+    bool searching_ = true;  // false: nothing new is asked for
     int urgency_ = 1;
     std::string stopped_by_ = "space exhausted";
     Reference judged_by_ = Reference::full;
@@ -115,18 +115,18 @@ class TuneRun {
     Clock::time_point finals_from_, finals_until_;
 };
 
-constexpr int kSearchSlot = 0;  // on the GPU worker, of what is tried and of the second rung
+constexpr int kSearchSlot = 0;  // slot on the GPU worker for trials and the second rung
 
-// Facts of the store that are needed before a problem's space is listed. REQUIRES: on the thread of the store.
+// Data from the store that is needed before a problem's space is listed. REQUIRES: on the thread of the store.
 struct Beforehand {
     std::vector<Candidate> known;             // winners of this problem, of near ones and of other devices
-    std::vector<CostCorrection> corrections;  // of the problem's class on this card, with today's NVRTC
+    std::vector<CostCorrection> corrections;  // for the problem's class on this card, with today's NVRTC
 };
 Beforehand known_beforehand(const Problem& problem, const TuneOptions& options, const TuneServices& services);
-// What a tune of the problem may try, with what it tries first and before it is listed. Any thread. Throws as Candidates does.
+// The candidates of a tune, with those that it tries first, before the space is listed. Any thread. Throws like Candidates.
 std::unique_ptr<Candidates> first_candidates(const Problem& problem, const TuneOptions& options, const TuneServices& services,
                                              const Beforehand& beforehand);
-// The same listed and predicted: of a large space that takes a second.
+// The same, listed and predicted, which takes a second for a large space.
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
                                                   const TuneServices& services, const Beforehand& beforehand);
 

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kTellEvery = milliseconds(100);
-constexpr std::string_view kSource = "tune";  // of entries of the log
+constexpr std::string_view kSource = "tune";  // of log entries
 
 std::string line_of(const Trial& trial) {
     std::ostringstream text;
@@ -85,7 +85,7 @@ TuneRun::TuneRun(RunShared& shared, const Problem& problem, const TuneOptions& o
     shared_.engine.watch(strategy_->ready_fd());
 }
 
-// Closing the session still serves the loop, whose idle hook calls refill(): first there must be nothing left to refill.
+// Closing the session still runs the loop, whose idle hook calls refill(), so first there must be nothing left to refill.
 TuneRun::~TuneRun() {
     searching_ = false;
     session_.reset();
@@ -107,7 +107,7 @@ void TuneRun::start(int urgency) {
         return part == nullptr ? std::string() : part->template_identity;
     };
     recorder_.emplace(services(), TrialRecorder::Context{problem_, feed_->nvrtc(), options_.method.text(), identity_of});
-    // A strategy begins with the seeds too, but first it has to list 300,000 points.
+    // A strategy begins with the seeds too, but first it must list 300,000 points.
     const std::size_t first = std::min(seeds_.size(), feed_->room());
     for (std::size_t i = 0; i < first; ++i) {
         early_.insert(seeds_[i]);
@@ -150,7 +150,7 @@ void TuneRun::search() {
             const PhaseTimer starved(phases_.starved_s);
             if (!keep_loaded()) shared_.engine.pump(milliseconds(100));
         } else {
-            break;  // it has nothing more, and nothing is under way that it could wait for
+            break;  // it has no more points, and nothing is in progress that it could wait for
         }
     }
     phases_.busy_s = shared_.engine.gpu_worker().busy_seconds() - busy_before_s - phases_.loaded_s;
@@ -158,16 +158,16 @@ void TuneRun::search() {
     feed_->stop();
 }
 
-// While nothing is ready, the last one tried runs on: a card at rest recovers clocks that it cannot hold, and who is measured
-// next would look better than who came under load. Of kernels that draw little power none does.
+// While nothing is ready, the last tried candidate keeps running: an idle card recovers clocks that it cannot hold, and the next
+// candidate would look better than ones measured under load. Kernels that draw little power are not used for this.
 bool TuneRun::keep_loaded() {
-    constexpr double kStretch_s = 0.01;  // how long something that became ready may wait
+    constexpr double kStretch_s = 0.01;  // how long a candidate that became ready may wait
     if (!can_load()) return false;
     const std::size_t point = *open_;
     const double before_s = shared_.engine.gpu_worker().busy_seconds();
     RunOutcome outcome = session_->warm(kSearchSlot, kStretch_s);
-    // Once may be somebody else's doing. A stretch is short: one that dies after many launches outlives the next one each time,
-    // so deaths count over all stretches.
+    // One death may have another cause. A stretch is short, so a candidate that dies after many launches survives most of them;
+    // deaths are counted over all stretches.
     if (outcome.died() && deaths_under_load_[point]++ == 0)
         outcome = session_->open(kSearchSlot, candidates_.at(point), instances_.at(point), false);
     phases_.loaded_s += shared_.engine.gpu_worker().busy_seconds() - before_s;
@@ -175,7 +175,7 @@ bool TuneRun::keep_loaded() {
     return true;
 }
 
-// Whether something is open whose running loads the card.
+// Whether a candidate is open whose running loads the card.
 bool TuneRun::can_load() const {
     return open_ && !session_->lost() && draws_power();
 }
@@ -192,7 +192,7 @@ void TuneRun::try_one(const Ready& ready) {
         RunOutcome outcome = run_on_gpu(ready, trial.candidate);
         if (outcome.died()) {
             recorder_->survived(trial.candidate);
-            // Once more, in a fresh worker, and at once: in the queue the verdict would be lost if the budget ended first.
+            // Once more in a fresh worker, and at once: if it were queued, the verdict would be lost if the budget ended first.
             outcome = run_on_gpu(ready, trial.candidate);
             if (outcome.died()) recorder_->survived(trial.candidate);
         }
@@ -209,7 +209,8 @@ void TuneRun::try_one(const Ready& ready) {
     note(ready.point, std::move(trial));
 }
 
-// A launch that seems to take no time is measured again, with many more; one that still does was not measured, and would win.
+// A launch that seems to take no time is measured again with many more launches. If it still does, it counts as not measured;
+// otherwise it would win.
 void TuneRun::require_measured(RunOutcome& outcome) {
     if (!outcome.ok() || outcome.steps_us.empty() || outcome.steps_us.back().empty()) return;
     if (!why_unmeasured(stats::median(outcome.steps_us.back()))) return;
@@ -235,7 +236,7 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     for (const std::vector<double>& samples_us : outcome.steps_us) {
         if (book_.rungs().next(ready.point)) book_.rungs().report(ready.point, samples_us);
     }
-    return outcome;  // the next one's opening closes it
+    return outcome;  // opening the next one closes it
 }
 
 void TuneRun::note(std::size_t point, Trial trial) {
@@ -248,7 +249,7 @@ void TuneRun::charge(std::size_t point, const RunOutcome& outcome) {
     tell(book_.charge(point, outcome.status, outcome.detail, outcome.by_circumstance), std::nullopt, point);
 }
 
-// Whoever is to know of a trial.
+// Reports a trial to everything that uses it.
 void TuneRun::tell(const Trial& trial, std::optional<double> time_us, std::size_t point) {
     if (trial.status == TrialStatus::ok && phases_.first_verified_s == 0) phases_.first_verified_s = seconds_since(started_at_);
     report(point, time_us);
@@ -262,7 +263,7 @@ void TuneRun::report(std::size_t point, std::optional<double> time_us) {
     untold_seeds_.erase(point);
 }
 
-// A model that has not heard of all seeds knows little of the space.
+// A model without the results of all seeds knows little about the space.
 std::optional<double> TuneRun::expected_gain() const {
     const std::optional<Outlook>& outlook = strategy_->outlook();
     return outlook && untold_seeds_.empty() ? std::optional(outlook->gain) : std::nullopt;

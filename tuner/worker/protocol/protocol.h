@@ -12,7 +12,7 @@ namespace autotune::tuner {
 
 using Json = nlohmann::ordered_json;
 
-// What coordinator and workers say to each other: a JSON object and, beside it, bytes that JSON carries badly (a cubin).
+// A message between coordinator and worker: a JSON object and, separately, bytes that JSON cannot carry well (a cubin).
 struct Message {
     Json body;
     std::vector<std::byte> payload;
@@ -26,16 +26,16 @@ constexpr std::size_t kMaxPayloadBytes = std::size_t{64} << 20;
 // Text that is not UTF-8 (a compiler's log) is replaced, never refused. Throws Error{internal} above the limits.
 std::vector<std::byte> encode(const Message& message);
 
-// Turns a stream of bytes, cut anywhere, into messages. After a malformed frame nothing more comes out: the peer is not to be
-// trusted and must be ended.
+// Turns a stream of bytes, split anywhere, into messages. After a malformed frame it returns nothing more: the peer cannot be
+// trusted and must be killed.
 class Decoder {
   public:
     void feed(std::span<const std::byte> bytes);
-    // The next whole message; nullopt if there is none yet, or none for ever once broken().
+    // The next whole message; nullopt if there is none yet, and always once broken() is set.
     std::optional<Message> next();
-    // What was wrong with the stream; empty while it is sound.
+    // What was wrong with the stream; empty while it is valid.
     const std::string& broken() const { return broken_; }
-    // Whether bytes of an unfinished message are waiting: at end of file, a message was cut short.
+    // Whether bytes of an incomplete message are buffered; at end of file this means that a message was cut short.
     bool mid_message() const { return buffer_.size() > taken_; }
 
   private:

@@ -11,7 +11,7 @@
 namespace autotune::tuner::wire {
 namespace {
 
-// JSON has no infinity, and an error ratio may be one.
+// JSON has no infinity, which an error ratio may be.
 double finite(double value) {
     return std::isfinite(value) ? std::clamp(value, -1e300, 1e300) : 1e300;
 }

@@ -9,7 +9,7 @@
 #include "tuner/worker/protocol/protocol.h"
 
 // Plain values as JSON, for messages between our own processes and for the journal. Readers throw Json::exception,
-// records::BadRecord or Error{internal} for anything that is not what the writer made: whoever reads treats the peer, or the
+// records::BadRecord or Error{internal} for anything that the writer cannot have made; the caller then treats the peer, or the
 // line, as broken.
 namespace autotune::tuner::wire {
 

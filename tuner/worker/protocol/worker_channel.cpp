@@ -28,7 +28,7 @@ void set_limit(__rlimit_resource resource, rlim_t value) {
 WorkerChannel::WorkerChannel() {
     in_ = FileDescriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
     out_ = FileDescriptor(::fcntl(1, F_DUPFD_CLOEXEC, 3));
-    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // 3 or more: what it replaces is open
+    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // 3 or more: standard input and output are open
     if (nothing.open()) ::dup2(nothing.get(), 0);
     ::dup2(2, 1);
 }
@@ -84,7 +84,7 @@ void limit_compiler_process() {
     [[maybe_unused]] const int niceness = ::nice(10);
     set_limit(RLIMIT_FSIZE, 0);
     ::signal(SIGXFSZ, SIG_IGN);  // a write to a file fails with EFBIG instead
-#ifndef __SANITIZE_ADDRESS__     // whose shadow takes terabytes of address space
+#ifndef __SANITIZE_ADDRESS__     // whose shadow memory takes terabytes of address space
     set_limit(RLIMIT_AS, rlim_t{4} << 30);
 #endif
 }
