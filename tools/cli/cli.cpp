@@ -16,7 +16,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::string_view kSource = "autotune";  // of entries of the log
+constexpr std::string_view kSource = "autotune";  // of log entries
 
 std::string help_text(const std::vector<Command>& commands, const Catalogue& catalogue, const Parsed& parsed) {
     if (parsed.command == nullptr) return program_help(commands);
@@ -77,7 +77,7 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
 void Cli::open_log(const Command& command, const Arguments& arguments) {
     log_ = cli::open_log(arguments, streams_.err);
     if (log_ == nullptr) return;
-    if (log_->is_on_standard_error()) streams_.err_is_terminal = false;  // entries would cut through a progress line
+    if (log_->is_on_standard_error()) streams_.err_is_terminal = false;  // log entries would break up a progress line
     log_to(log_.get(), LogLevel::info, kSource, [&] { return program_.version + ", command " + command.name; });
 }
 
@@ -101,7 +101,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
         log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
-        session.close();  // warnings tell why; a JSON array that was begun is ended
+        session.close();  // warnings give the reason; a started JSON array is closed
         out.flush();
         throw;
     }

@@ -10,12 +10,12 @@
 
 namespace autotune::cli {
 
-// The command as an object: arguments in, an exit code and text out. Nothing global is read or written.
+// The command as an object: arguments in, an exit code and text out. It uses no global state.
 class Cli {
   public:
     Cli(Streams streams, Environment environment, Services& services, Program program);
 
-    // `words` without the program's name. Never throws: what goes wrong is one sentence on the error stream and an exit code.
+    // `words` without the program's name. Never throws: an error becomes one sentence on the error stream and an exit code.
     ExitCode run(const std::vector<std::string>& words);
 
   private:
@@ -28,7 +28,7 @@ class Cli {
     Environment environment_;
     Services& services_;
     Program program_;
-    std::unique_ptr<Log> log_;  // nullptr: nobody asked for one
+    std::unique_ptr<Log> log_;  // nullptr: no log was requested
 };
 
 }  // namespace autotune::cli

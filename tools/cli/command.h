@@ -20,10 +20,11 @@ struct Command {
     std::vector<std::string> examples;
     std::vector<Flag> flags;
     bool takes_op_options = false;  // the options of every op are flags too
-    std::string words;              // form of what stands without a flag: "FILE..."; empty: nothing may
+    std::string words;              // form of the words that are not flags: "FILE..."; empty: none allowed
     std::size_t min_positional = 0;
     std::function<ExitCode(Session&, const Arguments&)> run;
-    // The first signal lets it save what it has. Others have nothing to save: a signal ends them at once, whatever they wait for.
+    // Whether the first signal lets it save what it has. Other commands have nothing to save: a signal ends them at once,
+    // whatever they wait for.
     bool saves_on_interrupt = false;
 };
 
@@ -70,7 +71,7 @@ Flag templates_flag();
 Flag dry_run_flag();
 FlagCheck seed_value();
 
-// Flags of `command` with the options of `ops` where it takes them; an option that two ops share stands once.
+// Flags of `command`, with the options of `ops` if it accepts them; an option that two ops share is listed once.
 std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>& ops);
 
 }  // namespace autotune::cli

@@ -8,14 +8,14 @@
 
 namespace autotune::cli {
 
-// The environment as a value: read once at the start, here and nowhere else.
+// The environment as a value. Only this class reads it, once at the start.
 class Environment {
   public:
     using Variables = std::map<std::string, std::string, std::less<>>;
 
     Environment() = default;
     explicit Environment(Variables variables) : variables_(std::move(variables)) {}
-    // Empty in a program that runs with more rights than its caller (set-user-ID): what the caller names must not be loaded.
+    // Empty in a program that runs with more rights than its caller (set-user-ID), which must not load what the caller names.
     static Environment of_process();
 
     // nullopt for a variable that is unset or empty.
@@ -25,7 +25,7 @@ class Environment {
     Variables variables_;
 };
 
-// A variable that the command or the library reads, for the manual. docs/environment.md says more of each.
+// A variable that the command or the library reads, for the manual. docs/environment.md describes each.
 struct EnvironmentVariable {
     std::string_view name;
     std::string_view about;

@@ -8,7 +8,7 @@
 
 namespace autotune::cli {
 
-// What the command's exit code says. The one table; scripts rely on it.
+// The meaning of each exit code. This is the only table; scripts rely on it.
 enum class ExitCode : int {
     done = 0,
     error = 1,

@@ -18,21 +18,21 @@ struct UntunedChoice {
     dispatch::ExpectedRegret regret;
 };
 
-// The kernel that the library would take, by its own rules, from the session's database and shipped winners. A file that fails is
-// a warning, as in a program's log, and has no winners here.
+// The kernel that the library would choose by its own rules, from the session's database and shipped winners. A file that fails
+// is a warning, as in a program's log, and contributes no winners.
 class LibraryChoice {
   public:
     explicit LibraryChoice(Session& session);
 
-    // One entry for each instance that serves a first extent from 1 to the problem's.
-    // Throws Error{no_valid_config} if no family can do it.
+    // One entry for each instance that serves a first extent from 1 to the problem's. Throws Error{no_valid_config} if no family
+    // can do it.
     std::vector<dispatch::WarmupEntry> serving(const Problem& problem, const Device& device) {
         return dispatcher_.serving(problem, device);
     }
     // As if the problem's own winners were not stored; nullopt if no family can do it.
     std::optional<UntunedChoice> untuned(const Problem& problem, const Device& device);
 
-    // Kernels of portfolios that are not offered to the problem, and why.
+    // Kernels of portfolios that are not offered for the problem, and why.
     std::vector<dispatch::PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device) {
         return dispatcher_.stored().portfolio_kernels_passed_over(problem, device);
     }

@@ -43,9 +43,10 @@ class SpdLog final : public Log {
         logger_.set_level(level_of(level));
         logger_.set_formatter(
             std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %-7l %v", spdlog::pattern_time_type::utc));
-        // What happened before a crash is what a log is for. A line costs a write of some 2 us; a trial takes milliseconds.
+        // Every line is flushed, so that the log shows what happened before a crash. A line costs a write of some 2 us, a trial
+        // milliseconds.
         logger_.flush_on(spdlog::level::trace);
-        // A full disk ends the log, not the tune; it is said once.
+        // A full disk ends the log, not the tune; this is reported once.
         logger_.set_error_handler([this](const std::string& why) {
             if (!has_failed_.exchange(true)) say(err_, Message::warning, "the log is not complete: " + why);
         });
@@ -79,7 +80,7 @@ std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err) {
     }
     const std::string file = arguments.text("log-file");
     if (file.empty()) throw Error(ErrorCode::usage, "--log-file is empty; give the path of a file");
-    // spdlog makes the folders of a file that a mistyped path names, and would wait for a reader of a pipe.
+    // For a mistyped path spdlog would create folders, and for a pipe it would wait for a reader.
     const FileDescriptor probe(::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
     if (!probe.open()) throw Error(ErrorCode::usage, "--log-file " + file + " cannot be written: " + std::strerror(errno));
     try {

@@ -8,16 +8,16 @@
 
 namespace autotune::cli {
 
-// The log of one run: a line for each entry, with the time in UTC, its level and whose it is. Entries are made printable, so a
-// line is one entry whatever it holds.
+// The log of one run: a line for each entry, with the time in UTC, its level and its source. Control characters in entries are
+// escaped, so that each entry is one line.
 class Log : public LogSink {
   public:
-    // Where entries go that no file takes: standard error.
+    // Whether entries go to standard error instead of a file.
     virtual bool is_on_standard_error() const = 0;
 };
 
-// What --log-level and --log-file ask for; nullptr: neither was given. A file is appended to; without one entries go to `err`.
-// Throws Error{usage} for a level that is not known or a file that cannot be opened.
+// The log that --log-level and --log-file request; nullptr: neither was given. A file is appended to; without one, entries go to
+// `err`. Throws Error{usage} for an unknown level or a file that cannot be opened.
 std::unique_ptr<Log> open_log(const Arguments& arguments, std::ostream& err);
 
 }  // namespace autotune::cli

@@ -23,7 +23,7 @@ std::atomic<bool> stop_requested{false};
 std::atomic<bool> saves_on_interrupt{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch what needs no lock");
 
-// The first signal asks a command that has something to save; it keeps what it has and returns. The second signal ends the
+// The first signal tells a command that has something to save: it keeps what it has and returns. The second signal ends the
 // process, as the first one does for every other command.
 void on_stop_signal(int signal) {
     struct sigaction fallback = {};
@@ -36,9 +36,9 @@ void on_stop_signal(int signal) {
     }
 }
 
-// What a program inherits beside its arguments: a parent's threads often block signals (JVM, .NET, Python), which would leave
-// SIGKILL alone to end us, and a parent that ignores SIGCHLD would keep from us how workers ended. What shells ignore on purpose
-// for a background job stays: SIGINT, SIGQUIT, SIGHUP and what stops a job.
+// Resets what a program inherits from its parent. A parent's threads often block signals (JVM, .NET, Python), so that only
+// SIGKILL could end this process, and a parent that ignores SIGCHLD would hide how workers ended. What shells ignore on purpose
+// for a background job stays: SIGINT, SIGQUIT, SIGHUP and the signals that stop a job.
 void reset_inherited_signals() {
     sigset_t none;
     sigemptyset(&none);
@@ -63,13 +63,13 @@ void listen_for_stop() {
     action.sa_handler = on_stop_signal;
     sigemptyset(&action.sa_mask);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-        // A shell that starts us in the background ignores SIGINT for us, nohup SIGHUP: leave that as it is.
+        // A shell that starts this process in the background ignores SIGINT for it, nohup SIGHUP: that stays.
         struct sigaction before = {};
         if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
     }
 }
 
-// 0: standard error is no terminal. Asked each time, because windows are resized.
+// 0: standard error is not a terminal. Queried each time, because windows are resized.
 std::size_t columns_of_terminal() {
     winsize size = {};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -89,10 +89,10 @@ std::vector<std::string> shipped_folders(const std::string& binary) {
     return folders;
 }
 
-// Where the compiler of a build without a toolkit lies: installed with the command, or fetched into the build tree.
+// The folder of the compiler in a build without a toolkit: installed with the command, or fetched into the build tree.
 std::vector<std::string> compiler_folders(const std::string& binary) {
     std::vector<std::string> folders = {binary.substr(0, binary.rfind('/')) + "/../" AUTOTUNE_COMPILER_FOLDER};
-    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty where a toolkit was found
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty if a toolkit was found
     if (!build_tree.empty()) folders.push_back(build_tree);
     return folders;
 }
@@ -107,9 +107,9 @@ int run_program(const std::vector<std::string>& words) {
 
     std::ios::sync_with_stdio(false);
     listen_for_stop();
-    // A reader that goes away is an error of the stream, told in words, and not a silent death in the middle of a tune.
+    // If a reader goes away, the stream reports an error, instead of a signal that ends a tune.
     signal(SIGPIPE, SIG_IGN);
-    // So is a file that may not grow.
+    // The same for a file that may not grow.
     signal(SIGXFSZ, SIG_IGN);
     autotune::cli::OutputBuffer out_buffer(STDOUT_FILENO);
     std::ostream out(&out_buffer);
@@ -123,7 +123,7 @@ int run_program(const std::vector<std::string>& words) {
                             .out_failure = [&out_buffer] { return out_buffer.failure(); },
                             .err_columns = columns_of_terminal},
                            environment, *services,
-                           {.binary = "/proc/self/exe",  // workers of this build, whatever takes its name meanwhile
+                           {.binary = "/proc/self/exe",  // workers of this build, even if the file is replaced
                             .build = autotune::tuner::build_id(),
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),
@@ -132,8 +132,8 @@ int run_program(const std::vector<std::string>& words) {
     return static_cast<int>(cli.run(words));
 }
 
-// Under `ulimit -s 80` the first thread's stack is too small for us, and so would be those of all threads, compilers' too. A
-// thread may have any size.
+// Under `ulimit -s 80` the stack of the first thread is too small for this program, and so would be those of all other threads,
+// including the compilers'. A thread of our own may have any size.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 bool has_little_stack() {

@@ -16,16 +16,16 @@ constexpr const char* kStateBeneathHome = "/.local/state";
 constexpr const char* kDataBeneathHome = "/.local/share";
 constexpr const char* kDatabaseName = "/autotune.db";
 
-// One kind of place in words and by name.
+// One kind of place: its names and the words for messages.
 struct PlaceKind {
-    std::string beneath_home;  // of the folder that stands in
+    std::string beneath_home;  // of the folder that replaces it
     std::string is_kept;       // "compiled kernels are kept"
     std::string is_not_kept;   // "compiled kernels are not kept"
     std::string variable;      // names another place
-    std::string file;          // of a place that is a file: what it adds to the folder
+    std::string file;          // for a place that is a file: its path within the folder
 };
 
-// Why nothing can be kept in a folder; empty: something can.
+// Why nothing can be stored in a folder; empty: it can.
 using FolderCheck = std::function<std::string(const std::string& folder)>;
 
 std::string instead_text(const std::string& why, bool is_homes, const PlaceKind& kind, const std::string& path) {
@@ -36,7 +36,7 @@ std::string instead_text(const std::string& why, bool is_homes, const PlaceKind&
            "; " + kind.variable + " names another place";
 }
 
-// `folder`: the usual one, empty where HOME is in `trouble`. `makes`: a reader makes nothing.
+// `folder`: the usual one, empty if HOME cannot be used. `makes`: whether to create it; readers create nothing.
 Place find_place(const PlaceKind& kind, const std::string& folder, const std::string& trouble, const FolderCheck& check,
                  bool makes = true) {
     const std::string why = folder.empty() ? trouble : check(folder);
@@ -63,7 +63,7 @@ Home Places::home() const {
     return usable_home(environment_.get("HOME").value_or(""));
 }
 
-// The variable if absolute, as its specification asks; else below HOME; empty where that cannot be used.
+// The variable if it is absolute, as the XDG specification requires; else below HOME; empty if that cannot be used.
 std::string Places::xdg_folder(const char* variable, const char* beneath_home) const {
     const auto folder = environment_.get(variable);
     if (folder && folder->front() == '/') return *folder + "/autotune";
@@ -103,7 +103,7 @@ std::string Places::default_database() const {
     return folder.empty() ? "" : folder + kDatabaseName;
 }
 
-// One that is there is the one, also where nothing could be added.
+// An existing database is used even if nothing can be added to it.
 const Place& Places::database_to_read() {
     if (written_) return *written_;
     if (read_) return *read_;

@@ -8,31 +8,31 @@
 
 namespace autotune::cli {
 
-// Where a command keeps something. None of these places is needed for its work: where the usual one cannot be used, a private
-// folder of this user under /tmp stands in for it.
+// A folder or file in which a command stores something. No command depends on these: if the usual place cannot be used, a private
+// folder of this user under /tmp replaces it.
 struct Place {
     std::string path;     // empty: nowhere
-    std::string warning;  // why it is not where it was to be, what is used instead and how to name another; empty: it is there
+    std::string warning;  // why it is not at its usual place, what is used instead and how to choose another; empty: it is
 };
 
-// Finds the places of one run, each when it is first asked for. Whether a place can be used is found by using it.
+// Finds the places of one run, each at its first use. Whether a place can be used is found by using it.
 class Places {
   public:
     explicit Places(const Environment& environment) : environment_(environment) {}
 
-    // Folder of compiled kernels: AUTOTUNE_CACHE_DIR, or XDG_CACHE_HOME/autotune. What jit::CubinCache says of it counts, for
-    // every command alike.
+    // Folder of compiled kernels: AUTOTUNE_CACHE_DIR, or XDG_CACHE_HOME/autotune. jit::CubinCache decides for every command
+    // whether it can be used.
     const Place& cache();
     // Folder of GPU locks and journals: XDG_STATE_HOME/autotune.
     const Place& state();
-    // Folder of the GPU locks that all users of this host share: AUTOTUNE_LOCK_DIR, or /run/lock/autotune. Whoever takes a lock
-    // finds out whether it can be used.
+    // Folder of the GPU locks that all users of this host share: AUTOTUNE_LOCK_DIR, or /run/lock/autotune. Taking a lock shows
+    // whether it can be used.
     std::string host_locks() const;
-    // File of the database: AUTOTUNE_DB, which is taken as it is, or XDG_DATA_HOME/autotune/autotune.db.
+    // File of the database: AUTOTUNE_DB, which is used unchanged, or XDG_DATA_HOME/autotune/autotune.db.
     const Place& database_to_read();   // makes nothing
     const Place& database_to_write();  // makes its folder
 
-    // Where the state would be kept if its folder were in order: for messages.
+    // The usual folder of the state, even if it cannot be used: for messages.
     std::string usual_state_folder() const;
 
   private:

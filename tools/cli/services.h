@@ -15,21 +15,21 @@
 
 namespace autotune::cli {
 
-// A GPU as the command knows it, learned without a CUDA context.
+// What the command knows about a GPU without creating a CUDA context.
 struct Gpu {
     Device device;
     int ordinal = 0;
-    int count = 1;  // devices the driver has
+    int count = 1;  // number of devices that the driver has
     std::string uuid;
     std::string pci;            // "0000:18:00.0"
     int cuda_version = 0;       // of the driver: 13000 for 13.0
-    db::Provenance provenance;  // driver and device name; the rest by learn_versions
+    db::Provenance provenance;  // driver and device name; learn_versions() adds the rest
 };
 
-// A kernel of one line, compiled.
+// The result of compiling a kernel of one line.
 struct TinyCompile {
     double milliseconds = 0;
-    std::string failure;  // the compiler's words; empty if it compiled
+    std::string failure;  // the compiler's message; empty if it compiled
 };
 
 struct NvrtcFacts {
@@ -37,7 +37,7 @@ struct NvrtcFacts {
     std::string path;
 };
 
-// What the card says of itself right now; empty where NVML is missing.
+// The card's current readings; empty without NVML.
 struct CardFacts {
     bool nvml = false;
     std::string nvml_trouble{};  // why it cannot be used
@@ -47,25 +47,25 @@ struct CardFacts {
     gpu::CardUse use;
 };
 
-// Everything the command reaches for outside its own process: the machine and the tuner. Tests give doubles.
+// Everything outside its own process that the command uses: the machine and the tuner. Tests replace it.
 class Services {
   public:
     virtual ~Services() = default;
 
-    // Whether a CUDA driver is installed at all: tells "work on without a GPU" from "a GPU that fails".
+    // Whether a CUDA driver is installed at all: tells "work without a GPU" from "a GPU that fails".
     virtual bool driver_installed() = 0;
-    // Throws Error{no_gpu} saying what is missing. Creates no context.
+    // Throws Error{no_gpu} naming what is missing. Creates no context.
     virtual Gpu open_gpu(int ordinal) = 0;
-    // Adds what takes longer to learn and matters only once something is timed: NVRTC's version, the power limit.
+    // Adds what takes longer to query and matters only for timing: NVRTC's version, the power limit.
     virtual void learn_versions(Gpu& gpu, const std::string& nvrtc_path) = 0;
     virtual CardFacts card(const Gpu& gpu) = 0;
-    // Reads the load of cards; empty where NVML cannot be used, for the reason `why`.
+    // Reads the load of cards; empty if NVML cannot be used, with the reason in `why`.
     virtual tuner::ReadLoad load_reader(std::string* why) = 0;
-    // `path` empty: searched. `driver_major` 0: any. Throws Error{no_compiler} listing what was looked for.
+    // `path` empty: searched. `driver_major` 0: any. Throws Error{no_compiler} listing what was searched for.
     virtual NvrtcFacts nvrtc(const std::string& path, int driver_major) = 0;
-    // Compiles with what nvrtc() finds. REQUIRES: nvrtc() with the same arguments did not throw.
+    // Compiles with the NVRTC that nvrtc() finds. REQUIRES: nvrtc() with the same arguments did not throw.
     virtual TinyCompile compile_tiny(const std::string& path, int driver_major, const std::string& arch) = 0;
-    // Folders in which CUDA's libraries are searched after the loader's own path.
+    // Folders to search for CUDA's libraries after the loader's own path.
     virtual std::vector<std::string> library_folders() = 0;
 
     virtual std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) = 0;
@@ -89,7 +89,7 @@ class Services {
     virtual tuner::Simulation simulate(const std::string& path, const tuner::SimulateOptions& options) = 0;
 };
 
-// The machine and the tuner themselves. `own_folders` are searched for CUDA's libraries before those that `environment` leads to.
+// The real machine and tuner. CUDA's libraries are searched in `own_folders` before the folders that `environment` gives.
 std::unique_ptr<Services> real_services(const Environment& environment, std::vector<std::string> own_folders);
 
 }  // namespace autotune::cli

@@ -12,7 +12,7 @@
 namespace autotune::cli {
 namespace {
 
-// Stands for a database where there is no place for one: it does not exist, and nothing can be put there.
+// Used as the database if there is no place for one: the file does not exist, and cannot be created.
 constexpr const char* kNoDatabase = "/nonexistent/autotune.db";
 
 bool exists(const std::string& path) {
@@ -62,7 +62,7 @@ void Session::warn(const std::string& text) {
     note(LogLevel::warn, text);
 }
 
-// What was said on standard error stands in the log too, unless that is the same place.
+// Messages on standard error also go to the log, unless that is standard error too.
 void Session::note(LogLevel level, const std::string& text) {
     if (log_ != nullptr && !log_->is_on_standard_error()) autotune::log_to(log_, level, "autotune", [&] { return text; });
 }
@@ -79,13 +79,13 @@ void Session::complain(const std::string& text) {
     note(LogLevel::error, text);
 }
 
-// Says where it is, if that is not where it was to be.
+// Warns if it is not at its usual place.
 const std::string& Session::told(const Place& place) {
     if (!place.warning.empty()) warn(place.warning);
     return place.path;
 }
 
-// A message stands on a line of its own, whatever is shown there.
+// A message gets a line of its own, even while progress is shown.
 void Session::clear_progress() {
     if (streams_.err_is_terminal) err() << "\r\x1b[K";
 }
@@ -126,7 +126,7 @@ db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool e
 db::WinnerStore& Session::open_store() {
     if (arguments_.has("db")) return open_store_at(arguments_.text("db"));
     const std::string path = told(places_.database_to_write());
-    // What comes with the product is there all the same, and a winner is printed.
+    // Shipped winners can be used all the same, and a new winner is printed.
     stores_nothing_ = path.empty();
     if (stores_nothing_) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
     return open(path, {.or_read_only = true});

@@ -29,31 +29,31 @@ struct Streams {
     bool out_is_terminal = false;
     bool err_is_terminal = false;
     std::function<int()> out_failure{};          // errno of the first write to `out` that failed; 0: none
-    std::function<std::size_t()> err_columns{};  // how wide the terminal behind `err` is now; 0: unknown
+    std::function<std::size_t()> err_columns{};  // current width of the terminal behind `err`; 0: unknown
 
     // Whether nobody reads `out` any more, as after `| head`.
     bool reader_left() const;
 };
 
-// What the program is and stands in; given by main, or by a test.
+// What main, or a test, tells about the program.
 struct Program {
-    std::string binary;                        // what workers are started from
-    std::string build = {};                    // build id of this executable; empty: workers may be of any
+    std::string binary;                        // the file from which workers are started
+    std::string build = {};                    // build id of this executable; empty: not checked for workers
     std::string version;                       // "0.1.0"
-    std::vector<std::string> shipped_folders;  // where winners shipped with the product may lie, the first that exists counts
+    std::vector<std::string> shipped_folders;  // folders that may hold the shipped winners; the first that exists is used
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
-    // Whether a signal sets `stop` for the command to save what it has, or ends the process at once.
+    // Whether a signal sets `stop`, for the command to save what it has, or ends the process at once.
     std::atomic<bool>* saves_on_interrupt = nullptr;
 };
 
-// One run of one command: what it was given and what commands share. Throws Error with a sentence for the user; the
-// constructor, too, for --json with --csv. What it opened lives as long as it does.
+// One run of one command: its arguments and what commands share. Throws Error with a sentence for the user, also from the
+// constructor, for --json with --csv. What it opens lives as long as it does.
 class Session {
   public:
     Session(Streams streams, const Environment& environment, Services& services, const Program& program,
             const Arguments& arguments);
 
-    // Where the run is logged; nullptr: nowhere. REQUIRES: it outlives the session.
+    // The log of the run; nullptr: none. REQUIRES: it outlives the session.
     void log_to(Log* log) { log_ = log; }
 
     const Arguments& arguments() const { return arguments_; }
@@ -66,15 +66,15 @@ class Session {
     Places& places() { return places_; }
     bool json() const { return arguments_.has("json"); }
     bool csv() const { return arguments_.has("csv"); }
-    // For people: neither JSON nor comma-separated values.
+    // Text for people: neither JSON nor comma-separated values.
     bool plain() const { return !json() && !csv(); }
-    // --full: nothing is left out of tables, which may be wide then.
+    // --full: tables show everything, and may be wide.
     bool full() const { return arguments_.has("full"); }
     std::size_t text_columns() const { return full() ? SIZE_MAX : kTextColumns; }
     bool stopped() const { return program_.stop != nullptr && program_.stop->load(); }
-    // Nobody sees what is printed from now on.
+    // Nobody reads the output any more.
     bool reader_left() const { return streams_.reader_left(); }
-    bool colour() const;  // on a terminal, unless NO_COLOR
+    bool colour() const;  // on a terminal, unless NO_COLOR is set
     std::string bold(const std::string& text) const;
     std::string nvrtc_path() const { return environment_.get("AUTOTUNE_NVRTC").value_or(""); }
 
@@ -84,11 +84,11 @@ class Session {
     // ---- what is told beside the result ----
     // A warning on standard error, each once.
     void warn(const std::string& text);
-    // What is no fault and yet good to know while the command works.
+    // A note that is not a warning but worth knowing while the command works.
     void remark(const std::string& text);
     // An error that does not end the run.
     void complain(const std::string& text);
-    // Warnings that no JSON object has told yet.
+    // Warnings that no JSON object contains yet.
     std::vector<std::string> take_warnings();
     JsonDocument& document() { return document_; }
     // Ends the JSON document.
@@ -97,38 +97,38 @@ class Session {
     // ---- the database ----
     // --db, else what readers find; empty: there is none.
     std::string database_path();
-    // Where winners that came with the product lie; at most one folder.
+    // The folder of the winners that came with the product; at most one.
     std::vector<std::string> shipped() const;
-    // Opens it for writing, and makes it where it is missing. One that may not be written is opened for reading, with a warning;
-    // so is nothing at all, where no default place can be used.
+    // Opens it for writing, and creates it if it is missing. If it may not be written, it is opened for reading, with a warning.
+    // If no default place can be used, the store is an empty one in memory, also with a warning.
     db::WinnerStore& open_store();
-    // How open_store() opened it, for another process to open it in the same way.
+    // The options of open_store(), so that another process can open the store in the same way.
     const db::OpenOptions& store_options() const { return store_options_; }
-    // The same of a file that one of several --db names.
+    // The same for a file that one of several --db names.
     db::WinnerStore& open_store_at(const std::string& path);
-    // Whether open_store() found no place for a database: what is put into the store is gone with the command.
+    // Whether open_store() found no place for a database, so that stored rows are lost when the command ends.
     bool stores_nothing() const { return stores_nothing_; }
-    // Opens for writing what a command works on: one that was named must exist, and a default one that was never made is empty.
+    // Opens a command's database for writing: a named one must exist, and a default one that was never created is empty.
     db::WinnerStore& open_store_that_exists();
-    // For taking rows: open_store(), or with --dry-run open_store_if_any(), because nothing is made then.
+    // For accepting rows: open_store(), or with --dry-run open_store_if_any(), which creates nothing.
     db::WinnerStore& open_store_to_take();
-    // Whether open_store() would make the file.
+    // Whether open_store() would create the file.
     bool is_database_missing();
-    // Opens it for reading. A default database that was never made is empty, with a warning; one that was named must exist.
+    // Opens it for reading. A default database that was never created is empty, with a warning; a named one must exist.
     db::WinnerStore& open_store_to_read();
-    // The same where a database that was never made is what to expect, named or not: nothing is said of it.
+    // The same without a warning, for cases in which a missing database is normal, named or not.
     db::WinnerStore& open_store_if_any();
 
     // ---- the GPU ----
     // nullopt where no driver is installed. Throws where one is and fails, or with --require-gpu.
     std::optional<Gpu> find_gpu();
-    // Throws Error{no_gpu} where there is none. `purpose`: "autotune bench times kernels".
+    // Throws Error{no_gpu} if there is none. `purpose`: "autotune bench times kernels".
     Gpu need_gpu(const std::string& purpose);
 
-    // What can be known of the toolchain; a machine without NVRTC is no reason to fail.
+    // Queries the toolchain as far as possible; a machine without NVRTC is not a failure.
     void learn_versions(Gpu& gpu);
 
-    // What the tuner is given. `device` may stand in for an absent GPU. The caller keeps store and observer alive.
+    // The tuner's services. `device` may represent an absent GPU. The caller keeps store and observer alive.
     tuner::TuneServices tune_services(const Device& device, db::WinnerStore* store, tuner::TuneObserver* observer);
     tuner::TuneServices tune_services(const Gpu& gpu, db::WinnerStore* store, tuner::TuneObserver* observer);
 
@@ -149,10 +149,10 @@ class Session {
     db::OpenOptions store_options_;
     Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
-    std::vector<std::string> warnings_;  // all that were told
-    std::size_t in_json_ = 0;            // of them, those that a JSON object has
+    std::vector<std::string> warnings_;  // all that were reported
+    std::size_t in_json_ = 0;            // how many of them are in a JSON object
     JsonDocument document_;
-    std::vector<std::unique_ptr<db::WinnerStore>> stores_;  // last: a store that closes may warn
+    std::vector<std::unique_ptr<db::WinnerStore>> stores_;  // last, because a store may warn while it closes
 };
 
 }  // namespace autotune::cli

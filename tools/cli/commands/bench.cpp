@@ -24,7 +24,7 @@
 namespace autotune::cli {
 namespace {
 
-// Two flags that say different things.
+// Refuses flags that contradict each other.
 void check_flags(const Arguments& arguments) {
     const std::vector<std::pair<const char*, const char*>> exclusive = {
         {"burst", "warm"}, {"winner-only", "named"}, {"winner-only", "best-of-family"}};
@@ -79,7 +79,7 @@ std::string conditions_text(const tuner::BenchResult& result) {
     return text + "\n";
 }
 
-// One table after the other on the run's shared processes; what comes of all of them together is printed at the end.
+// Prints one table after the other, made on the run's shared processes; results over all of them come at the end.
 class BenchPrinter {
   public:
     BenchPrinter(Session& session, const Gpu& gpu, db::WinnerStore& store)
@@ -144,7 +144,7 @@ void BenchPrinter::print_csv() {
     session_.out() << csv_of(rows);
 }
 
-// Of one problem the ladder, of several the set under the roofline: they must be of one op, whose rate the axis has.
+// For one problem its rows as bars, for several a roofline plot; these must be of one op, whose rate is on the axis.
 void BenchPrinter::plot(const std::string& path) {
     if (done_.empty()) return;
     const Op& op = session_.catalogue().op_of(done_.front().problem);

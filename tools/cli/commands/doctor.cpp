@@ -57,7 +57,7 @@ std::string card_text(const CardFacts& card) {
     return text;
 }
 
-// Fills `gpu` when there is one.
+// Sets `gpu` if there is one.
 std::vector<Finding> look_at_gpu(Session& session, std::optional<Gpu>& gpu) {
     if (!session.services().driver_installed()) {
         const std::string text = "no CUDA driver (libcuda.so.1) is installed: kernels can be compiled and ranked, not timed";
@@ -100,7 +100,7 @@ Finding look_at_nvrtc(Session& session, const std::optional<Gpu>& gpu) {
     }
 }
 
-// Deletes the rows that every command passes over.
+// Deletes the rows that every command skips.
 void repair_database(Session& session) {
     if (!std::filesystem::exists(session.database_path())) return;
     db::WinnerStore& store = session.open_store();
@@ -144,7 +144,7 @@ Finding look_at_database(Session& session) {
     }
 }
 
-// What is stored and not used; nothing where all is.
+// Stored winners that are not used; no finding if all are.
 std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>& gpu) {
     std::vector<Finding> findings;
     try {
@@ -156,18 +156,18 @@ std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>&
         if (gpu) note(winners_of_other_cards_text(store, gpu->device.identity));
         note(portfolios_passed_over_text(session));
     } catch (const Error&) {
-        // The check of the database tells.
+        // The check of the database reports it.
     }
     return findings;
 }
 
-// The cost models' errors as trials on this card show them; no finding without a card or such trials.
+// The cost models' errors, learned from trials on this card; no finding without a card or such trials.
 std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>& gpu) {
     if (!gpu) return {};
     try {
         const std::vector<CostCorrection> all = session.open_store_if_any().corrections(gpu->device.identity.key(), "");
         if (all.empty()) return {};
-        std::map<std::string, std::pair<int, double>> families;  // problems, and the sum of deviations weighed by them
+        std::map<std::string, std::pair<int, double>> families;  // number of problems, and the weighted sum of deviations
         for (const CostCorrection& one : all) {
             families[one.family].first += one.problems;
             families[one.family].second += one.problems * one.deviation;
@@ -182,11 +182,11 @@ std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>
                          "it; to reset it: sqlite3 {} 'DELETE FROM learning'",
                          text, session.database_path())}};
     } catch (const Error&) {
-        return {};  // the check of the database tells
+        return {};  // the check of the database reports it
     }
 }
 
-// File systems of several machines: SQLite's locks are not to be trusted there.
+// File systems shared by several machines: SQLite's locks cannot be trusted there.
 bool is_network_folder(const std::string& folder) {
     constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
     struct statfs facts = {};
@@ -195,7 +195,7 @@ bool is_network_folder(const std::string& folder) {
     return type == nfs || type == smb || type == smb2 || type == cifs || type == fuse || type == lustre;
 }
 
-// What is odd about a folder that can be used. `because`: why it is another one than usual.
+// Reports what is unusual about a folder that can be used. `because`: why it is not the usual one.
 Finding look_at_folder(const std::string& name, const std::string& folder, const std::string& because) {
     struct stat facts = {};
     const bool is_made = stat(folder.c_str(), &facts) == 0;
@@ -207,12 +207,12 @@ Finding look_at_folder(const std::string& name, const std::string& folder, const
     return {name, Health::ok, is_made ? folder : folder + " (not made yet)"};
 }
 
-// The commands go on without it, so it is no failure.
+// Commands continue without the place, so this is not a failure.
 Finding look_at_place(const std::string& name, const Place& place) {
     return place.path.empty() ? Finding{name, Health::note, place.warning} : look_at_folder(name, place.path, place.warning);
 }
 
-// Makes nothing: a reader does not either.
+// Creates nothing, like commands that only read.
 Finding look_at_database_folder(Session& session) {
     const std::string path = session.database_path();
     const Place found = session.arguments().has("db") ? Place{path, ""} : session.places().database_to_read();
@@ -245,7 +245,7 @@ ExitCode run_doctor(Session& session, const Arguments&) {
     Json checks = Json::array();
     Table table({{"", Table::Align::left}, {"", Table::Align::left}, {"", Table::Align::left}});
     for (const Finding& finding : findings) {
-        // The first trouble is the one to mend first.
+        // The exit code is that of the first failure, which should be fixed first.
         if (finding.health == Health::failed && code == ExitCode::done) code = finding.exit_code;
         checks.push_back({{"name", finding.name}, {"status", word_of(finding.health)}, {"detail", finding.detail}});
         table.add({finding.name, std::string(word_of(finding.health)), finding.detail});

@@ -22,11 +22,11 @@
 namespace autotune::cli {
 namespace {
 
-// A device to explain for: the GPU at hand, a card that --device-key names, or one that stands in for all of its architecture.
+// A device to explain for: the present GPU, a card that --device-key names, or one that represents its architecture.
 struct Subject {
     Device device;
-    std::optional<db::Provenance> today{};  // of the GPU at hand
-    bool is_exact = true;                   // no other card's winners are meant
+    std::optional<db::Provenance> today{};  // of the present GPU
+    bool is_exact = true;                   // only winners of this card count
 };
 
 // A winner to explain, and the other cards that have one too.
@@ -50,8 +50,8 @@ std::optional<db::Winner> newest_winner(const db::WinnerStore& store, const Prob
     return best;
 }
 
-// The winner of the subject. Where it stands for an architecture, the newest of any card, and the subject is that card from then
-// on.
+// The winner for the subject. If the subject represents an architecture, the newest winner of any such card, and the subject
+// becomes that card.
 FoundWinner find_winner(const db::WinnerStore& store, const Problem& problem, Subject& subject) {
     std::map<std::string, DeviceIdentity> cards;
     FoundWinner found{.winner = newest_winner(store, problem, subject, cards)};
@@ -120,7 +120,7 @@ Json drops_json(const std::vector<Drop>& drops) {
     return list;
 }
 
-// Members from the evidence, beside the winner itself.
+// Members from the evidence, in addition to the winner itself.
 void add_winner_json(Json& json, const db::Winner& winner, const Freshness& freshness, bool compared) {
     json["against_rivals"] = standing_word(standing_of(winner.evidence));
     json["evidence"] = evidence_json(winner.evidence);
@@ -144,7 +144,7 @@ Json trials_json(const std::vector<db::StoredTrial>& trials) {
     return list;
 }
 
-// The effect of the pins on a family: whether any legal config has them and, for a full config, why not.
+// The effect of the pinned parameters on a family: whether any legal config has them and, for a full config, why not.
 void explain_pins(Session& session, const Family& family, const SearchSpace& space, const Config& pins) {
     if (pins.empty()) return;
     Config whole = space.default_config;
@@ -157,7 +157,7 @@ void explain_pins(Session& session, const Family& family, const SearchSpace& spa
     session.out() << wrapped("", text, session.text_columns());
 }
 
-// In text, families and what their constraints drop are for --full; what was pinned is always answered.
+// In text, families and their constraints are shown only with --full; pinned parameters are always explained.
 void explain_spaces(Session& session, const Problem& problem, const Device& device, const tuner::Choice& choice, Json& json) {
     const bool in_text = session.full() && !session.json();
     Json families = Json::array();
@@ -186,7 +186,7 @@ void explain_spaces(Session& session, const Problem& problem, const Device& devi
     json["families"] = families;
 }
 
-// The kernel that the library runs without a winner; --full and --json say it for a tuned problem too.
+// The kernel that the library runs without a winner; for a tuned problem it is shown with --full and --json.
 void explain_untuned(Session& session, const Subject& subject, const Problem& problem, Json& json) {
     const bool is_asked = session.json() || session.full() || json["winner"].is_null();
     const auto choice = is_asked ? LibraryChoice(session).untuned(problem, subject.device) : std::nullopt;
@@ -196,7 +196,7 @@ void explain_untuned(Session& session, const Subject& subject, const Problem& pr
                   << wrapped("           ", untuned_text(*choice), session.text_columns());
 }
 
-// The result, which stands before the problem and the device.
+// The result, printed before the problem and the device.
 std::string first_line(const std::optional<db::Winner>& winner, const Freshness& freshness) {
     if (!winner) return "No winner is on record.";
     if (!freshness.usable) return "The stored winner is not used: " + freshness.because + ".";
@@ -269,7 +269,7 @@ Device device_with_key(const db::WinnerStore& store, const std::string& given) {
                                       join(keys, ", "));
 }
 
-// Asked for an architecture, or without a GPU: a card of that architecture stands in.
+// If an architecture was given, or there is no GPU, a card of the architecture represents it.
 std::vector<Subject> subjects_of(Session& session, const db::WinnerStore& store) {
     const Arguments& arguments = session.arguments();
     if (arguments.has("arch") && arguments.has("device-key"))

@@ -17,17 +17,17 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kNamed = 20;  // of the rows that are left out
+constexpr std::int64_t kNamed = 20;  // number of omitted rows that are listed
 
-// The rows that were tuned here and that an import takes, oldest first. Shipped ones are the same for everybody.
+// The rows that were tuned here and that an import accepts, oldest first. Shipped rows are the same for everybody.
 class ExportedRows {
   public:
     ExportedRows(Session& session, const db::WinnerStore& store, const RowFilter& filter)
         : session_(session), store_(store), filter_(filter), identities_(session.catalogue()) {}
 
-    // Until `use` returns false.
+    // Calls `use` until it returns false.
     void each(const std::function<bool(const db::Winner&)>& use);
-    // Says what was left out, and why there is nothing where that is so. Exit 7 if a row was left out.
+    // Reports the omitted rows and, if nothing was written, why. Exit 7 if a row was omitted.
     ExitCode finish(std::int64_t written);
     std::int64_t left_out() const { return left_out_ + invalid_rows(); }
 
@@ -71,7 +71,7 @@ void ExportedRows::each(const std::function<bool(const db::Winner&)>& use) {
     }
 }
 
-// The store has told each of them.
+// The store has already reported each of them.
 std::int64_t ExportedRows::invalid_rows() const {
     const std::vector<db::Warning> warnings = store_.warnings();
     return std::count_if(warnings.begin(), warnings.end(),
@@ -121,12 +121,12 @@ ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& dat
         ++written;
         return session.out().good();
     });
-    const ExitCode code = rows.finish(written);  // before the end of the document, which has its warnings
+    const ExitCode code = rows.finish(written);  // before the end of the document, which includes its warnings
     list.finish({{"written", written}, {"left_out", rows.left_out()}});
     return code;
 }
 
-// Throws what the file could not be written for.
+// Throws the error for which the file could not be written.
 void require(std::error_code failed, const std::string& path) {
     if (!failed) return;
     throw Error(ErrorCode::internal, "cannot write all of '" + path + "': " + failed.message() +

@@ -17,7 +17,7 @@
 namespace autotune::cli {
 namespace {
 
-// A family for one problem: its space on the first architecture that takes it, and how many configs are legal on each.
+// A family for one problem: its space on the first architecture that it accepts, and the number of legal configs on each.
 struct FamilyFacts {
     const Family* family = nullptr;
     std::optional<SearchSpace> space;
@@ -35,7 +35,7 @@ FamilyFacts facts_of(const Family& family, const Problem& problem, const std::ve
         }
         SearchSpace space = family.space(problem, device);
         facts.legal.emplace_back(device.arch(), space.count().legal);
-        // The newest architecture has the most parameters' values; the list is ascending.
+        // The newest architecture has the most parameter values; the list is ascending.
         facts.space = std::move(space);
     }
     return facts;
@@ -86,14 +86,14 @@ void print_family(Session& session, const FamilyFacts& facts, const Problem& pro
     out << "\n";
 }
 
-// The op's first alias says what people mean by it: hgemm for gemm.
+// The op's first alias is its most common use: hgemm for gemm.
 Problem showcase_problem(Session& session, const Op& op) {
     const auto aliases = op.aliases();
     return session.catalogue().problem(
         {.op = aliases.empty() ? std::string(op.name()) : aliases.front().name, .shape = showcase_shape(op), .options = {}});
 }
 
-// Families to show of one problem; none named: all of the op.
+// Families to show for one problem; without names all of the op.
 struct Shown {
     Problem problem;
     std::vector<std::string> families{};
@@ -140,7 +140,7 @@ std::vector<std::string> names_of(const Op& op) {
     return names;
 }
 
-// The op of names that stand beside a --shape: families of one op, or that op's own name.
+// The op of names that are given with a --shape: families of one op, or that op's own name.
 std::string op_of_names(Session& session, const std::vector<std::string>& names) {
     std::vector<std::string> ops, spellings;
     for (const std::string& name : names) {
@@ -171,7 +171,7 @@ std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
             const bool is_named = arguments.has("op") || names.empty();
             const std::string op = is_named ? arguments.text("op") : op_of_names(session, names);
             problems = problems_of_op(session, op);
-            // "hgemm" beside a shape means all of its families.
+            // "hgemm" with a shape means all of its families.
             if (!is_named)
                 std::erase_if(names, [&](const std::string& name) {
                     return session.catalogue().find_op(known_word(name, op_names(session.catalogue()))) != nullptr;
@@ -201,7 +201,7 @@ Json tensor_json(const TensorForm& tensor) {
             {"about", tensor.about}};
 }
 
-// The tensors, attributes and scalars of a program's description and call: bindings are made from them.
+// The tensors, attributes and scalars of a program's description and call, for making language bindings.
 Json interface_json(const Op& op, const Problem& problem) {
     constexpr std::array<std::string_view, std::variant_size_v<ScalarValue>> types = {"f32", "i32", "u64"};
     Json tensors = Json::array(), attributes = Json::array(), scalars = Json::array();
@@ -214,7 +214,7 @@ Json interface_json(const Op& op, const Problem& problem) {
     return {{"tensors", tensors}, {"attributes", attributes}, {"scalars", scalars}, {"in_place", op.works_in_place()}};
 }
 
-// Every name that --op takes.
+// Every name that --op accepts.
 Json ops_json(Session& session) {
     Json ops = Json::array();
     for (const Op* op : session.catalogue().ops()) {

@@ -13,8 +13,8 @@ std::unique_ptr<InputFile> open_input(Session& session, const std::string& path)
         path, [&session] { return session.stopped(); }, [&session](const std::string& text) { session.remark(text); });
 }
 
-// Every file is opened before the database is: a name that is wrong leaves no empty database behind. Files that can be opened
-// again are closed, for there may be more of them than a process may have open.
+// Every file is opened before the database, so that a wrong name leaves no empty database behind. Files that can be opened again
+// are closed, because there may be more of them than a process may have open.
 ExitCode run_import(Session& session, const Arguments& arguments) {
     std::vector<std::unique_ptr<InputFile>> inputs;
     for (const std::string& path : arguments.words()) {

@@ -6,7 +6,7 @@
 namespace autotune::cli {
 namespace {
 
-// Every file is checked before the database is opened: one that is missing or damaged leaves no empty database behind.
+// Every file is checked before the database is opened, so that a missing or damaged one leaves no empty database behind.
 ExitCode run_merge(Session& session, const Arguments& arguments) {
     const db::TakeOptions options = take_options(session);
     for (const std::string& path : arguments.words())

@@ -34,8 +34,8 @@ Json row_json(Session& session, TemplateIdentities& identities, const db::Winner
     return json;
 }
 
-// Where a winner comes from, and why it is not used where that is so. One of another version of its kernel answers nothing; a
-// tune tries it first.
+// A winner's origin and, if it is not used, the reason. A winner of another version of its kernel is not served; a tune tries it
+// first.
 std::string source_of(TemplateIdentities& identities, const db::Winner& winner) {
     std::string from = winner.shipped ? "shipped" : winner.doubt.empty() ? "tuned" : "imported, in doubt";
     if (!winner.restricted_to.empty()) from += ", of " + winner.restricted_to + " alone";
@@ -119,7 +119,7 @@ class Listing {
         list.finish({{"total", total}, {"shown", shown_}});
     }
 
-    // Read twice: the title line has to name the columns of every row.
+    // Reads twice, because the title line must name the columns of every row.
     void print_csv() {
         CsvColumns columns;
         each([&](const db::Winner& winner) { columns.learn(row_json(session_, identities_, winner)); });
@@ -127,7 +127,7 @@ class Listing {
         each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, identities_, winner)); });
     }
 
-    // Table after table: columns are as wide as a page of rows needs.
+    // One table per page of rows; columns are as wide as the page needs.
     void print_tables() {
         std::vector<db::Winner> page;
         const std::uint64_t total = each([&](const db::Winner& winner) {

@@ -39,7 +39,7 @@ Json strategy_json(const tuner::SimulatedStrategy& strategy) {
     return json;
 }
 
-// How the first strategy compares, as a row below those of all strategies.
+// The comparison of the first strategy with the best other one, as a row below the table.
 std::vector<std::string> comparison_row(const tuner::Simulation& simulation) {
     const std::vector<tuner::BestOther> others = tuner::against_best_other(simulation);
     if (others.empty()) return {};
@@ -78,7 +78,8 @@ void print_table(Session& session, const tuner::Simulation& simulation) {
                   << "\nmedian evaluations (95 % interval) runs that got there; median percent of the optimum's speed\n";
 }
 
-// Median percent of the optimum's speed after so many evaluations; the first ones matter most, hence the logarithm.
+// Median percent of the optimum's speed by number of evaluations. The axis is logarithmic, because the first evaluations matter
+// most.
 plot::Svg curves(const tuner::Simulation& simulation) {
     plot::XyChart chart{
         .heading = {simulation.space, fmt::format("median of {} runs; {} points, best {} us",
@@ -116,7 +117,7 @@ Json simulation_json(const tuner::Simulation& simulation, const std::string& pat
             {"best_other", others}};
 }
 
-// A strategy a line; its curve is for plots.
+// One row per strategy; its curve is only plotted.
 void add_csv_rows(const tuner::Simulation& simulation, std::vector<Json>& rows) {
     for (const auto& strategy : simulation.strategies) {
         Json row{{"space", simulation.space}};

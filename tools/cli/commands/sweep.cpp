@@ -43,11 +43,11 @@ std::string_view state_text(State state) {
     return "";
 }
 
-// An item that ended, and what became of its winner.
+// An item that ended, and whether its winner was stored.
 struct Swept {
     tuner::SweepItem item;
     Unstored unstored{};
-    bool is_of_lanes = false;  // one of a sweep on several GPUs
+    bool is_of_lanes = false;  // from a sweep on several GPUs
 };
 
 Json item_json(Session& session, const Swept& swept) {
@@ -76,8 +76,8 @@ Json lane_json(const tuner::LaneReport& lane) {
             {"out_because", lane.out_because.empty() ? Json(nullptr) : Json(lane.out_because)}};
 }
 
-// Reports each item as it ends, in the JSON list or as a line over the progress on a terminal, and keeps it: what came of the
-// items before a failure is printed too.
+// Reports each item as it ends, in the JSON list or as a line over the progress on a terminal. Keeps it too, so that the items
+// before a failure are printed.
 class ItemReporter : public tuner::SweepObserver {
   public:
     ItemReporter(Session& session, ProgressLine& progress, bool of_lanes)
@@ -111,7 +111,7 @@ class ItemReporter : public tuner::SweepObserver {
     std::vector<Swept> swept_;  // in the order in which they ended
 };
 
-// "1": the ordinal of the GPU that did it.
+// "1": the ordinal of the GPU that tuned it.
 std::string gpu_of(const tuner::SweepItem& item, const std::vector<tuner::LaneReport>& lanes) {
     const auto lane =
         std::find_if(lanes.begin(), lanes.end(), [&](const tuner::LaneReport& one) { return one.uuid == item.gpu; });
@@ -156,7 +156,7 @@ std::size_t count_of(const std::vector<Swept>& items, State state) {
         std::count_if(items.begin(), items.end(), [&](const Swept& swept) { return swept.item.state == state; }));
 }
 
-// "GPU 0 (GPU-5a3c..., NVIDIA H200): 31 problems, 36 s", a line for each.
+// "GPU 0 (GPU-5a3c..., NVIDIA H200): 31 problems, 36 s", one line per GPU.
 std::string lanes_text(const std::vector<tuner::LaneReport>& lanes) {
     std::string text;
     for (const tuner::LaneReport& lane : lanes) {
@@ -197,7 +197,7 @@ void print_summary(Session& session, const std::vector<Swept>& items, const std:
                   << lanes_text(lanes);
 }
 
-// Tells of the winners that are not stored, together where they are in one file. False if there are none.
+// Reports the winners that are not stored, together if they are in one file. False if there are none.
 bool complain_of_unstored(Session& session, const std::vector<Swept>& items) {
     std::set<std::string> files;
     std::size_t count = 0;
@@ -229,11 +229,11 @@ ExitCode verdict(Session& session, const std::vector<Swept>& items, const std::v
     return some_out || count_of(items, State::failed) > 0 ? ExitCode::some_failed : ExitCode::done;
 }
 
-// Fresh items end first; people look for them where they asked for them.
+// Fresh items end first, but are printed in the order in which the problems were given.
 std::vector<Swept> in_order_of(const std::vector<Problem>& problems, std::vector<Swept> items) {
     std::map<std::string, std::size_t> places;
     for (std::size_t i = 0; i < problems.size(); ++i) places.emplace(problems[i].key(), i);
-    std::vector<std::pair<std::size_t, std::size_t>> order;  // a place, and an index of items
+    std::vector<std::pair<std::size_t, std::size_t>> order;  // position of the problem, and index of the item
     for (std::size_t i = 0; i < items.size(); ++i) order.emplace_back(places.at(items[i].item.problem.key()), i);
     std::sort(order.begin(), order.end());
     std::vector<Swept> ordered;
@@ -263,7 +263,7 @@ ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const t
     return ExitCode::done;
 }
 
-// The problems that library calls had no winner for, most-called first, then the latest.
+// The problems for which library calls had no winner: most calls first, then the latest.
 std::vector<Problem> missed_problems(Session& session) {
     std::vector<Problem> problems;
     std::set<std::string> known;  // keys: a problem may have been missed on several devices
@@ -278,8 +278,8 @@ std::vector<Problem> missed_problems(Session& session) {
     return problems;
 }
 
-// A program that runs on with the plan that it made before a winner was found notes its problem again, and no tune will delete
-// that.
+// A program that continues with a plan from before the winner was found records its problem again, and no tune would delete that
+// miss.
 void forget_misses_of_fresh(const std::vector<Swept>& swept, db::WinnerStore& store, const DeviceIdentity& device) {
     std::vector<Problem> fresh;
     for (const Swept& each : swept)

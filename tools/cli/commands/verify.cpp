@@ -19,7 +19,7 @@
 namespace autotune::cli {
 namespace {
 
-// Damage ends the command. Rows that are passed over anyway are named.
+// Damage ends the command. Rows that are skipped anyway are listed.
 void check_file(Session& session, const db::WinnerStore& store) {
     const db::FileHealth health = store.check();
     if (!health.damage.empty()) {
@@ -29,13 +29,13 @@ void check_file(Session& session, const db::WinnerStore& store) {
     if (!health.is_sound()) session.warn(passed_over_text(store.path(), health));
 }
 
-// What is said of stored rows, row by row, and the check itself.
+// Checks stored rows and reports on each.
 class Verification {
   public:
     explicit Verification(Session& session)
         : session_(session), list_(session, {{"database", session.database_path()}}, "rows"), identities_(session.catalogue()) {}
 
-    // Rows whose text alone tells that they are of no use here. Needs no GPU.
+    // Reports rows that, from their text alone, cannot be used here. Needs no GPU.
     ExitCode check_rows(const db::WinnerStore& store, const RowFilter& filter);
     // Runs the kernels of this GPU's rows.
     ExitCode check_kernels(const Gpu& gpu, db::WinnerStore& store, const RowFilter& filter);
@@ -44,7 +44,7 @@ class Verification {
     void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
     struct Race {
         const db::Winner& row;
-        std::string why;  // it is to be raced, if nobody asked for it
+        std::string why;  // why it must be raced, if the user did not ask for it
     };
     void sort_out(const db::Winner& row, const Gpu& gpu);
     void check_answers(tuner::TuneServices& services);
@@ -93,7 +93,7 @@ ExitCode Verification::check_rows(const db::WinnerStore& store, const RowFilter&
     return unusable == 0 ? ExitCode::done : ExitCode::some_failed;
 }
 
-// All of them in one go, so that the next ones compile while one is on the GPU.
+// All in one call, so that the next ones compile while one is on the GPU.
 void Verification::check_answers(tuner::TuneServices& services) {
     std::vector<tuner::ToVerify> items;
     for (const db::Winner* row : to_check_) items.push_back({*problem_of(session_.catalogue(), *row), row->candidate});
@@ -119,7 +119,7 @@ std::string why_out(const tuner::RaceAgainResult& result, const Candidate& candi
     return "";
 }
 
-// A race that took seconds is not lost with a database that cannot be written.
+// If the database cannot be written, the result of a race that took seconds is saved elsewhere.
 Unstored Verification::store(const tuner::TuneServices& services, const db::Winner& winner) {
     try {
         services.store->put(winner);
@@ -129,7 +129,7 @@ Unstored Verification::store(const tuner::TuneServices& services, const db::Winn
     }
 }
 
-// The winner against those it beat, on today's driver and compiler: what comes out of it is stored.
+// Races the winner against those it beat, with today's driver and compiler, and stores the result.
 ExitCode Verification::race_again(const Problem& problem, const db::Winner& row, const std::string& why,
                                   tuner::TuneServices& services) {
     tuner::RaceAgainOptions options;
@@ -161,7 +161,7 @@ ExitCode Verification::race_again(const Problem& problem, const db::Winner& row,
 }
 
 void Verification::sort_out(const db::Winner& row, const Gpu& gpu) {
-    db::Winner believed = row;  // a doubt ends with the race
+    db::Winner believed = row;  // the race resolves a doubt
     believed.doubt.clear();
     if (const auto reason = why_unusable(identities_, believed)) {
         report(row, "unusable", *reason);

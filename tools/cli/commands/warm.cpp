@@ -18,12 +18,12 @@ namespace {
 constexpr std::int64_t kMost = 8192;  // the value of "*": first extents from 1 on
 
 struct Warmed {
-    Problem problem;  // as it was asked for
+    Problem problem;  // as requested
     dispatch::WarmupEntry served;
     tuner::CompiledRow row;
 };
 
-// One instance in the pool of compile workers: every parameter is held.
+// Compiles one instance in the pool of compile workers: every parameter is fixed.
 tuner::CompiledRow compile(Session& session, const dispatch::WarmupEntry& served, tuner::TuneServices& services) {
     tuner::CompileOptions options;
     options.choice.families = {served.found.candidate.family};

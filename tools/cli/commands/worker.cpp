@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kDefaultIdle_s = 30;
 constexpr double kDefaultBudget_s = 10;
-// An item takes more than its budget: the GPU worker's start, the reference, storing.
+// An item takes longer than its budget: the GPU worker's start, the reference, storing.
 constexpr double kBesideBudget_s = 3;
 
 double parse_idle(const std::string& text, const std::string& what) {
@@ -46,7 +46,7 @@ std::string_view end_text(tuner::SweepItem::State state) {
     return "";
 }
 
-// Prints a line an item, for a terminal and for the journal of systemd.
+// Prints a line per item, for a terminal and for systemd's journal.
 class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
   public:
     explicit ItemPrinter(Session& session) : session_(session) {}
@@ -68,7 +68,7 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
     Session& session_;
 };
 
-// `first`: how the first was opened, for lanes to open it in the same way.
+// `first`: how the first store was opened, so that lanes open it in the same way.
 std::vector<db::WinnerStore*> open_stores(Session& session, db::OpenOptions& first) {
     std::vector<db::WinnerStore*> stores;
     if (!session.arguments().has("db")) {

@@ -8,7 +8,7 @@
 
 namespace autotune::cli {
 
-// A word that may stand where the cursor is.
+// A word that fits at the cursor.
 struct Completion {
     std::string word{};
     std::string about{};  // one line; may be empty
@@ -18,19 +18,18 @@ enum class PathKind { none, files, folders };
 
 struct Completions {
     std::vector<Completion> words{};
-    PathKind paths = PathKind::none;  // paths may stand there too; the shell knows them
-    bool goes_on = false;             // more may follow without a blank: an item of a list, a value after '='
+    PathKind paths = PathKind::none;  // paths fit there too; the shell completes them
+    bool goes_on = false;             // more may follow without a space: an item of a list, a value after '='
 };
 
-// What may stand in place of the last of `words`, which are a command line without the program's name; the last may be empty or
-// half typed. Only what begins with it is returned. Never throws for what was typed: a line that cannot be understood has no
-// completions.
+// Words that may replace the last of `words`, which are a command line without the program's name; the last may be empty or
+// incomplete. Returns only words that begin with it. Never throws: a line that cannot be understood has no completions.
 Completions complete(const std::vector<Command>& commands, const Catalogue& catalogue, const std::vector<std::string>& words);
 
-// For the shells' scripts: "word<TAB>about" lines, then ":files", ":folders" and ":goes_on" where they apply.
+// For the shells' scripts: "word<TAB>about" lines, then ":files", ":folders" and ":goes_on" if they apply.
 std::string completion_lines(const Completions& completions);
 
-// The scripts that tie a shell's completion to `autotune __complete WORD...`.
+// The scripts that connect a shell's completion to `autotune __complete WORD...`.
 std::string bash_completion();
 std::string zsh_completion();
 

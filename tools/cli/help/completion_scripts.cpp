@@ -2,8 +2,8 @@
 
 namespace autotune::cli {
 
-// Bash breaks words at '=' and ':' too, so the line is split here at blanks alone, and what stands before the last such break is
-// taken off again from what is offered.
+// Bash also splits words at '=' and ':'. So the script splits the line at spaces only, and removes from each offered word the
+// part before the last such character.
 std::string bash_completion() {
     return R"(# bash completion for autotune; printed by `autotune completion bash`
 _autotune() {

@@ -21,7 +21,7 @@ std::string text_of(const GivenFlags& given, const std::string& flag) {
     return found == given.end() ? "" : found->second;
 }
 
-// "gemm with acc=f32 dtype=f16": what an alias stands for.
+// "gemm with acc=f32 dtype=f16": the meaning of an alias.
 std::string alias_text(const Op& op, const OpAlias& alias) {
     std::string text = std::string(op.name()) + " with";
     for (const auto& [name, value] : alias.presets) text += " " + name + "=" + value;
@@ -37,7 +37,7 @@ std::vector<Completion> op_completions(const Catalogue& catalogue) {
     return names;
 }
 
-// Families of the op that stands on the line, or of every op.
+// Families of the op on the line, or of every op.
 std::vector<const Family*> families_on(const GivenFlags& given, const Catalogue& catalogue) {
     const Op* op = catalogue.find_op(text_of(given, "op"));
     return op == nullptr ? catalogue.families() : catalogue.families_of(op->name());
@@ -50,7 +50,7 @@ std::vector<Completion> family_completions(const GivenFlags& given, const Catalo
     return names;
 }
 
-// The problem on the line where it can be read, else one of the op with large extents.
+// The problem on the line if it can be read, else one of the op with large extents.
 std::optional<Problem> problem_on(const GivenFlags& given, const Catalogue& catalogue) {
     const Op* op = catalogue.find_op(text_of(given, "op"));
     if (op == nullptr) return std::nullopt;
@@ -72,7 +72,8 @@ bool is_chosen(const Family& family, const std::string& chosen, const std::strin
     return chosen.empty() || family.name() == chosen || family.name() == op + "/" + chosen;
 }
 
-// The space of each family that the line leaves, on the newest architecture that takes the problem: it has the most values.
+// The space of each family that the line allows, on the newest architecture that accepts the problem, because it has the most
+// values.
 std::vector<SearchSpace> spaces_on(const GivenFlags& given, const Catalogue& catalogue) {
     std::vector<SearchSpace> spaces;
     const std::optional<Problem> problem = problem_on(given, catalogue);
@@ -118,7 +119,7 @@ Completions parameter_completions(const std::string& typed, const GivenFlags& gi
     return completions;
 }
 
-// The items that are not in the list yet, behind those that are.
+// The items that are not in the list yet, appended to those that are.
 Completions list_completions(const std::string& typed, const std::vector<std::string>& items) {
     const std::string before = typed.substr(0, typed.rfind(',') == std::string::npos ? 0 : typed.rfind(',') + 1);
     const std::vector<std::string> there = split(before, ',');

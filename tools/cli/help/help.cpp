@@ -22,7 +22,7 @@ std::string left_column(const Flag& flag) {
     return "--" + flag.name + (flag.form.empty() ? "" : " " + flag.form);
 }
 
-constexpr std::size_t kWidestLeft = 24;  // a longer flag has a line of its own
+constexpr std::size_t kWidestLeft = 24;  // a longer flag gets a line of its own
 
 std::string flag_lines(const Flag& flag, std::size_t width) {
     std::string about = flag.about;
@@ -33,7 +33,7 @@ std::string flag_lines(const Flag& flag, std::size_t width) {
     return wrapped(left + indent.substr(left.size()), about);
 }
 
-// Of the left column: the longest flag in it.
+// Width of the left column: that of the longest flag.
 std::size_t left_width(const std::vector<Flag>& flags) {
     std::size_t width = 0;
     for (const Flag& flag : flags) {
@@ -70,7 +70,7 @@ std::string meaning_of(const Op& op, const std::string& name) {
     return text + std::string(op.name()) + ": " + std::string(op.about()) + ". --shape is " + std::string(op.shape_form()) + ".";
 }
 
-// Three that ask for the op under this name, or else three of the op.
+// Three examples that use this name of the op, or else three of the op.
 std::vector<ProblemRequest> examples_of(const Op& op, const std::string& name) {
     constexpr std::size_t most = 3;
     std::vector<ProblemRequest> all = op.examples(), named;

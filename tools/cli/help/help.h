@@ -7,11 +7,11 @@
 
 namespace autotune::cli {
 
-// Help of the program: commands, the two first examples, exit codes.
+// Help of the program: commands, the first two examples, exit codes.
 std::string program_help(const std::vector<Command>& commands);
 // Help of one command: what it does, examples, flags.
 std::string command_help(const Command& command, const std::vector<const Op*>& ops);
-// The same for one op alone, under the name that it is asked for by.
+// The same for one op, under the name that was given.
 std::string command_help(const Command& command, const Op& op, const std::string& name);
 
 }  // namespace autotune::cli

@@ -8,10 +8,10 @@
 namespace autotune::cli {
 namespace {
 
-// From how many commands on a flag is described once for all.
+// A flag that at least this many commands have is described once for all.
 constexpr std::ptrdiff_t kShared = 3;
 
-// Text for roff: '-' stays the character that a shell takes, and no line begins with a request.
+// Escapes text for roff: '-' stays the character that a shell accepts, and no line begins with a request.
 std::string roff(std::string_view text) {
     std::string escaped;
     for (const char c : text) {
@@ -34,7 +34,7 @@ bool has_flag(const std::vector<Flag>& flags, const Flag& wanted) {
     return std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) { return same_flag(flag, wanted); });
 }
 
-// Flags that several commands take alike, each once, in the order of their first command.
+// Flags that several commands define in the same way, each once, in the order of their first command.
 std::vector<Flag> shared_flags(const std::vector<Command>& commands) {
     std::vector<Flag> shared;
     for (const Command& command : commands) {

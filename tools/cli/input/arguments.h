@@ -12,17 +12,17 @@
 
 namespace autotune::cli {
 
-// Throws Error{usage} if a flag cannot have the value. `what` names the flag: "--budget".
+// Throws Error{usage} if the flag cannot have the value. `what` names the flag: "--budget".
 using FlagCheck = std::function<void(const std::string& what, const std::string& value)>;
 
-// A flag as data: the parser, the help, the messages and the shell completion are made from it.
+// A flag as data, from which the parser, the help, the messages and the shell completion are made.
 struct Flag {
     std::string name;  // without dashes: "shape"
-    std::string form;  // what its value looks like: "MxNxK"; "LIST": items with commas between; empty: a switch
+    std::string form;  // form of its value: "MxNxK"; "LIST": items separated by commas; empty: a switch
     std::string about;
     bool several = false;              // may be given more than once
-    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty: others judge
-    FlagCheck check{};                 // made while the line is parsed: before any file, process or GPU is touched
+    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty: checked elsewhere
+    FlagCheck check{};                 // runs while the line is parsed, before any file, process or GPU is touched
 };
 
 struct IntegerRange {
@@ -33,7 +33,8 @@ struct IntegerRange {
 FlagCheck integer_value(IntegerRange range);
 FlagCheck positive_value(double most);
 
-// The flags and words after the command's name. Every getter throws Error{usage} naming the flag, the value and what is allowed.
+// The flags and words after the command's name. Every getter throws Error{usage} naming the flag, the value and the allowed
+// values.
 class Arguments {
   public:
     void add(const std::string& flag, std::string value) { values_[flag].push_back(std::move(value)); }
@@ -43,7 +44,7 @@ class Arguments {
     std::string text(std::string_view flag, const std::string& fallback = "") const;
     // Every value of a flag that may be given several times.
     std::vector<std::string> all(std::string_view flag) const;
-    // The same with each value split at commas; an empty item is a mistake.
+    // The same with each value split at commas; an empty item is an error.
     std::vector<std::string> list(std::string_view flag) const;
     std::int64_t integer(std::string_view flag, std::int64_t fallback, IntegerRange range = {}) const;
     // One of `allowed`, in any of its spellings.
@@ -59,7 +60,7 @@ class Arguments {
 
 // The word of `allowed` that `text` spells; throws Error{usage} "`what` is one of ..., not 'text'".
 std::string parse_word(std::string_view text, const std::string& what, const std::vector<std::string>& allowed);
-// Digits with an optional sign and nothing else but blanks around them; throws Error{usage} "`what` wants ..., not 'text'".
+// Digits with an optional sign, surrounded only by spaces; throws Error{usage} "`what` wants ..., not 'text'".
 std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range = {});
 // A finite number > 0.
 double parse_positive(std::string_view text, const std::string& what, double most = HUGE_VAL);

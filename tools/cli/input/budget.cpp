@@ -11,11 +11,11 @@
 namespace autotune::cli {
 namespace {
 
-// A tune that counts trials still ends some day: no GPU is lent for longer.
+// A tune that counts trials ends after this all the same: no GPU is reserved for longer.
 constexpr double kNoTimeLimit_s = 7.0 * 24 * 3600;
 constexpr double kLongestTime_s = 1000.0 * 24 * 3600;  // deadlines are counted in microseconds
 
-// "30 min": a number and the letters behind it, in lower case.
+// "30 min": a number and the letters after it, in lower case.
 struct Quantity {
     std::string_view number;
     std::string unit;
@@ -30,7 +30,7 @@ Quantity quantity_of(std::string_view text) {
     return quantity;
 }
 
-// In seconds; 0: no unit of time.
+// In seconds; 0: not a unit of time.
 double unit_s(std::string_view unit) {
     struct Unit {
         double seconds;
@@ -60,7 +60,7 @@ bool is_count(const Quantity& quantity) {
            quantity.number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// A time in units of `unit`, which a bare number is in.
+// A time in `unit`, which also applies to a bare number.
 double parse_time(std::string_view text, const std::string& what, double bare_unit_s) {
     const Quantity quantity = quantity_of(text);
     const double unit = quantity.unit.empty() ? bare_unit_s : unit_s(quantity.unit);

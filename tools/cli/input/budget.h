@@ -7,26 +7,26 @@
 
 namespace autotune::cli {
 
-// "30s", "5m", "1h", "200t", both as "30s,200t"; a bare number is seconds. With trials alone there is no limit on time.
-// Throws Error{usage} naming the text.
+// "30s", "5m", "1h", "200t", both as "30s,200t"; a bare number is seconds. With only trials there is no limit on time. Throws
+// Error{usage} naming the text.
 tuner::Budget parse_budget(std::string_view text);
-// A time alone, in seconds: "30s", "5m", "1h", "30".
+// Only a time, in seconds: "30s", "5m", "1h", "30".
 double parse_seconds(std::string_view text, const std::string& what);
 
 // A kernel's time in microseconds: "95us", "1.2ms", "95".
 double parse_time_us(std::string_view text, const std::string& what);
 
-// Of flags that have such a value.
+// Checks for flags with such values.
 FlagCheck budget_value();
 FlagCheck seconds_value();
 FlagCheck time_us_value();
 // A share in percent: "0.5" or "0.5%", 0 to 100.
 FlagCheck percent_value();
 
-// --budget, --trials, --patience, --target and --target-gain together. Throws Error{usage} where two of them set one limit.
+// --budget, --trials, --patience, --target and --target-gain together. Throws Error{usage} if two of them set one limit.
 tuner::Budget budget_of(const Arguments& arguments);
 
-// Whether it ends a search after a time that somebody chose.
+// Whether the user has set a limit on time.
 bool has_time_limit(const tuner::Budget& budget);
 
 }  // namespace autotune::cli

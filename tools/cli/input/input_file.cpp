@@ -14,7 +14,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr int kAskEvery_ms = 100;  // a signal between the question and the wait is noticed then
+constexpr int kAskEvery_ms = 100;  // the longest delay until a signal is noticed
 constexpr int kTellAfter_ms = 2000;
 
 [[noreturn]] void refuse(const std::string& path, int why) {
@@ -24,7 +24,7 @@ constexpr int kTellAfter_ms = 2000;
 
 }  // namespace
 
-// O_NONBLOCK: a pipe that nobody writes to is opened at once, and waited for where a stop is noticed.
+// O_NONBLOCK: a pipe without a writer opens at once; the wait for data notices a stop.
 InputFile::InputFile(const std::string& path, std::function<bool()> stopped, std::function<void(const std::string&)> waits)
     : path_(path),
       stopped_(std::move(stopped)),

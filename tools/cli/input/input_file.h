@@ -9,11 +9,11 @@
 
 namespace autotune::cli {
 
-// A file, a pipe or a terminal to read from that ends when the user asks to stop, also while nothing comes.
+// A file, a pipe or a terminal to read from. Reading ends when the user asks to stop, even while no data arrives.
 class InputFile : public std::streambuf {
   public:
-    // Throws Error{usage} naming the file where it cannot be read. `stopped` is asked whenever more is read; `waits` hears once,
-    // with a sentence, that nothing has come for two seconds.
+    // Throws Error{usage} naming the file if it cannot be read. `stopped` is called whenever more is read; `waits` is called
+    // once, with a sentence, if no data arrives for two seconds.
     InputFile(const std::string& path, std::function<bool()> stopped, std::function<void(const std::string&)> waits = {});
 
     // Whether it can be read again from its start: a pipe or a terminal cannot.
@@ -28,7 +28,7 @@ class InputFile : public std::streambuf {
     std::array<char, 1 << 16> letters_;
     std::string path_;
     std::function<bool()> stopped_;
-    std::function<void(const std::string&)> waits_;  // empty: it was told, or nobody listens
+    std::function<void(const std::string&)> waits_;  // empty: already called, or not given
     FileDescriptor file_;
 };
 

@@ -38,7 +38,8 @@ bool looks_like_a_shape(const std::string& word) {
     return shape.find('x') != std::string::npos && shape.find_first_not_of("0123456789x,:*") == std::string::npos;
 }
 
-// CLI11 splits the words; what they mean and every message is ours, so that each names the culprit and the remedy.
+// CLI11 only splits the words. Their meaning and every message are ours, so that each message names the wrong word and the
+// remedy.
 class CommandParser {
   public:
     CommandParser(const Command& command, std::vector<Flag> flags) : command_(command), flags_(std::move(flags)) {
@@ -57,7 +58,7 @@ class CommandParser {
             refuse_value(error.what());
         }
         Parsed parsed{.kind = help_ ? Parsed::Kind::help : Parsed::Kind::run, .command = &command_, .arguments = {}};
-        if (help_) {  // of the op that is named, whatever else stands on the line
+        if (help_) {  // for the named op, whatever else is on the line
             for (std::size_t i = 0; i < flags_.size(); ++i)
                 if (flags_[i].name == "op" && !given_[i].values.empty()) parsed.arguments.add("op", given_[i].values.back());
             return parsed;
@@ -96,7 +97,7 @@ class CommandParser {
         if (word.size() == what.size() + 1) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());
     }
 
-    // "--op=": CLI11 would take the next word for the value. "--json=no" would be a switch that is off.
+    // For "--op=" CLI11 would take the next word as the value; "--json=no" would turn the switch off.
     void check_joined_value(const std::string& word) const {
         for (const Flag& flag : flags_) refuse_joined_value(flag, word);
     }
@@ -138,7 +139,7 @@ class CommandParser {
         for (const std::string& value : given.values) arguments.add(flag.name, checked_value(flag, value));
     }
 
-    // The value as the rest of the command spells it. What the op's options mean is the op's to judge.
+    // The value in the command's usual spelling. The op checks the values of its options.
     std::string checked_value(const Flag& flag, const std::string& value) const {
         const std::string what = "--" + flag.name;
         if (trimmed(value).empty()) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());

@@ -12,11 +12,11 @@ struct Parsed {
     enum class Kind { run, help, version };
     Kind kind = Kind::run;
     const Command* command = nullptr;  // nullptr: the program itself
-    Arguments arguments;               // of help: the op alone, where one is named
+    Arguments arguments;               // for help: only the op, if one is named
 };
 
 // `words` without the program's name. A line that starts with a flag means `tune`. Throws Error{usage} with one sentence that
-// names the culprit and the remedy. `commands` must outlive the result.
+// names the wrong word and the remedy. `commands` must outlive the result.
 Parsed parse(const std::vector<Command>& commands, const std::vector<const Op*>& ops, std::vector<std::string> words);
 
 }  // namespace autotune::cli

@@ -26,7 +26,7 @@ std::map<std::string, std::string> op_options_of(Session& session) {
     return options;
 }
 
-// "64,64,64" is one shape with commas in it and no list where the op has several extents.
+// If the op has several extents, "64,64,64" is one shape with commas in it, not a list.
 void check_separators(const Op& op, const std::string& shape) {
     const std::vector<std::string> forms = split(op.shape_form(), '|');
     if (shape.find('x') != std::string::npos || forms.front().find('x') == std::string::npos) return;
@@ -54,7 +54,7 @@ std::vector<std::string> words_of_a_line(const Catalogue& catalogue) {
     return words;
 }
 
-// Flags that lines of --shapes left as they are: the others say nothing.
+// Flags that some line of --shapes did not override; the others have no effect.
 using UsedFlags = std::set<std::string>;
 
 void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& problems, UsedFlags& used) {
@@ -79,7 +79,7 @@ void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& 
     }
 }
 
-// A word in the file goes before the flag of its name. A flag that is overridden everywhere was meant otherwise.
+// A word in the file overrides the flag of its name. A flag that every line overrides is probably a mistake.
 void warn_of_unused(Session& session, const UsedFlags& used) {
     const Arguments& arguments = session.arguments();
     for (const std::string& name : words_of_a_line(session.catalogue())) {
@@ -116,8 +116,8 @@ std::vector<Device> all_devices() {
     return devices;
 }
 
-// A named config, and its family. Those that are not legal for a problem stand in no space of it, so they are looked up in the
-// problems that an op shows.
+// A named config, and its family. Configs that are not legal for a problem are not in its space, so they are looked up in the
+// op's example problems.
 struct NamedElsewhere {
     const Family* family = nullptr;
     NamedConfig named{};
@@ -135,7 +135,7 @@ std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) 
         std::optional<Problem> shown;
         try {
             shown = session.catalogue().problem(request);
-        } catch (const Error&) {  // options that hold for some extents alone
+        } catch (const Error&) {  // options that are valid only for some extents
             continue;
         }
         for (const Device& device : all_devices())
@@ -146,13 +146,14 @@ std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) 
     return all;
 }
 
-// Why a named config that exists is none of the chosen families' for the problem on the devices.
+// Why an existing named config is not available in the chosen families for the problem on the devices.
 std::string why_not_chosen(const Problem& problem, const std::vector<Device>& devices, const std::vector<std::string>& families,
                            const NamedElsewhere& found) {
     const std::string family(found.family->name());
     const bool is_chosen = families.empty() || std::find(families.begin(), families.end(), family) != families.end();
     if (!is_chosen) return "it is a config of " + family + ", and --family chooses " + join(families, ", ");
-    std::vector<Device> ordered = devices;  // those of its own architecture first: they say more than that it needs another one
+    std::vector<Device> ordered = devices;  // devices of its own architecture first: their reasons tell more than that it needs
+                                            // another architecture
     std::stable_partition(ordered.begin(), ordered.end(), [&](const Device& device) { return device.arch() == found.arch; });
     for (const Device& device : ordered) {
         if (const auto reason = why_unable(*found.family, problem, device)) return family + " does not take it: " + *reason;
@@ -162,7 +163,7 @@ std::string why_not_chosen(const Problem& problem, const std::vector<Device>& de
     return family + " gives it another meaning for this problem";
 }
 
-// Some of the names, those like the word first.
+// Some of the names, most similar to the word first.
 std::string names_like(const std::string& word, const std::set<std::string>& names) {
     constexpr std::size_t kNamesTold = 4;
     std::vector<std::string> told;
@@ -256,14 +257,14 @@ void pin(Config& config, const std::pair<std::string, std::int64_t>& to, const s
     config.set(to.first, to.second);
 }
 
-// The choice that the flags make, looked up in the spaces of the problem on the devices.
+// The choice from the flags, looked up in the spaces of the problem on the devices.
 tuner::Choice choice_on(Session& session, const Problem& problem, const std::vector<Device>& devices) {
     const Arguments& arguments = session.arguments();
     tuner::Choice choice;
     choice.families = families_named(session, problem.op, arguments.list("family"));
     if (!arguments.has("config") && !arguments.has("param")) return choice;
     const std::vector<SearchSpace> spaces = spaces_for(session, problem, devices, choice.families);
-    // No family takes the problem: the tuner says why, family by family.
+    // No family accepts the problem: the tuner reports each family's reason.
     if (spaces.empty()) return choice;
     if (arguments.has("config"))
         choice.named = checked_name(session, arguments.text("config"), problem, devices, choice.families, spaces);
@@ -324,7 +325,7 @@ std::string showcase_shape(const Op& op) {
 
 namespace {
 
-// `star`: what stands for a first extent of "*"; empty: it is no extent.
+// `star`: the value of a first extent "*"; empty: "*" is not allowed.
 std::vector<Problem> read_problems(Session& session, const std::string& op_name, const std::string& star) {
     const Op& op = op_named(session, op_name);
     if (!session.arguments().has("shape")) {

@@ -11,25 +11,25 @@
 
 namespace autotune::cli {
 
-// The op with this name or alias. Throws Error{usage} that lists the ops, for an unknown name and for none.
+// The op with this name or alias. Throws Error{usage} that lists the ops if the name is unknown or missing.
 const Op& op_named(Session& session, const std::string& name);
 
-// The problems that --op, every --shape and the op's options name, in order. Throws Error{usage} for a missing or wrong one.
+// The problems that --op, every --shape and the op's options describe, in order. Throws Error{usage} for a missing or wrong one.
 std::vector<Problem> problems_of(Session& session);
-// The same of an op that another word than --op names.
+// The same for an op that another word than --op names.
 std::vector<Problem> problems_of_op(Session& session, const std::string& op);
-// The same with this number for a first extent of "*".
+// The same with this number for a first extent "*".
 std::vector<Problem> problems_up_to(Session& session, std::int64_t most);
-// The same, from --shapes too: a file or ranges. Words of a line go before flags.
+// The same, also from --shapes: a file or ranges. Words of a line override flags.
 std::vector<Problem> sweep_problems_of(Session& session);
-// Whether they share an op, and so a unit and a table of rows.
+// Whether they have one op, and so one unit and one table of rows.
 bool are_of_one_op(const std::vector<Problem>& problems);
 
-// Refuses what choice_of() and bench_candidates_of() would refuse on every device, so that a mistake is the same one with and
-// without a GPU. One problem of each op is looked at.
+// Refuses what choice_of() and bench_candidates_of() would refuse on every device, so that a mistake gives the same message with
+// and without a GPU. Checks one problem of each op.
 void check_choice(Session& session, const std::vector<Problem>& problems);
-// --family, --config and --param, held against the families of `op`: an unknown name is refused before anything is compiled.
-// `problem` and `device` give the spaces that names and values are looked up in.
+// --family, --config and --param, checked against the families of `op`: an unknown name is refused before anything is compiled.
+// Names and values are looked up in the spaces for `problem` and `device`.
 tuner::Choice choice_of(Session& session, const Problem& problem, const Device& device);
 // Full names of families of `op`; throws Error{usage} for an unknown one.
 std::vector<std::string> families_named(Session& session, const std::string& op, const std::vector<std::string>& names);
@@ -39,21 +39,21 @@ std::vector<Candidate> bench_candidates_of(Session& session, const Problem& prob
 // --l2 and --streams.
 MeasuringMethod measuring_method_of(const Arguments& arguments);
 
-// Options of a tune without search flags, for the choice.
+// Options of a tune with the choice but without search flags.
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device);
 
-// Families of the problem's op that the choice leaves, those that accept the problem on the device; the others' reasons go to
+// Families of the problem's op that the choice allows and that accept the problem on the device; the others' reasons are added to
 // `refusals`, if given.
 std::vector<const Family*> families_for(Session& session, const Problem& problem, const Device& device,
                                         const tuner::Choice& choice, Refusals* refusals = nullptr);
 
-// Devices that --arch names, one per architecture; `fallback` where the flag is missing.
+// Devices that --arch names, one per architecture; `fallback` if the flag is missing.
 std::vector<Device> devices_of_archs(const Arguments& arguments, const std::vector<std::string>& fallback);
 
-// Extents an op's shape has, from its form "MxNxK".
+// The number of extents in an op's shape, from its form "MxNxK".
 std::size_t extent_count(const Op& op);
-// Every extent 4096: what counts and named configs are shown for when no shape is given.
+// Every extent 4096: the shape for which counts and named configs are shown if none is given.
 std::string showcase_shape(const Op& op);
 
 }  // namespace autotune::cli

@@ -7,10 +7,10 @@
 
 namespace autotune::cli {
 
-// Plain shapes out of one argument. Each extent may be a value, a list `1024,2048` or a range `start:stop:step` with stop
-// included: "1024:4096:1024x4096x2048" gives four shapes. Several whole shapes may be joined by commas. What is neither list nor
-// range is passed on as written, for the op to judge. `extents`: how many the op has, which tells the two uses of the comma
-// apart. Throws Error{usage} naming the argument, or when more than kMostShapes come out.
+// Expands one argument to plain shapes. Each extent may be a value, a list `1024,2048` or a range `start:stop:step` with stop
+// included: "1024:4096:1024x4096x2048" gives four shapes. Several whole shapes may be joined by commas. Text that is neither list
+// nor range is passed on unchanged, for the op to check. `extents`: how many the op has, which distinguishes the two uses of the
+// comma. Throws Error{usage} naming the argument, also if there are more than kMostShapes.
 std::vector<std::string> expand_shapes(std::string_view text, std::size_t extents);
 
 constexpr std::size_t kMostShapes = 100'000;
@@ -22,9 +22,9 @@ struct ShapeLine {
     std::string where;                           // "FILE:LINE", for messages
 };
 
-// Reads a sweep file: one problem a line, `4096x4096x2048 op=hgemm layout=nt`, `#` starts a comment; or, if the name ends in
+// Reads a sweep file: one problem per line, `4096x4096x2048 op=hgemm layout=nt`, `#` starts a comment; or, if the name ends in
 // .toml, [[problem]] tables with `shape` and the same words, and top-level words for all. Throws Error{usage} naming file, line
-// and culprit.
+// and the wrong word.
 std::vector<ShapeLine> read_shapes_file(const std::string& path);
 // The two forms of a sweep file in a few lines, for help and manual.
 std::string shapes_file_help();

@@ -1,7 +1,7 @@
 #include <stdexcept>
 
-// toml++ 3.3 asserts where it meets a control character in a table's header, and in a build without assertions goes on with what
-// it took for granted. Here an assertion of its is an exception, in every build.
+// toml++ 3.3 asserts if it finds a control character in a table's header, and without assertions it continues in an invalid
+// state. Here its assertions throw exceptions, in every build.
 namespace autotune::cli {
 [[noreturn]] void toml_assertion() {
     throw std::logic_error("an assertion of toml++");
@@ -28,10 +28,10 @@ std::string place(const std::string& name, const toml::source_region& region) {
 }
 
 constexpr std::size_t kLongestLine = 65'536;
-constexpr std::ptrdiff_t kMostDots = 256;  // of a line: a dotted key makes a table of each of its parts, in one another
+constexpr std::ptrdiff_t kMostDots = 256;  // per line: a dotted key makes nested tables, one per part
 constexpr std::string_view kPlainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:*";
 
-// What TOML forbids in any place, told before the parser meets it.
+// Reports characters that TOML forbids everywhere before the parser sees them.
 void require_text(const std::vector<std::string>& lines, const std::string& name) {
     for (std::size_t number = 1; number <= lines.size(); ++number) {
         const std::string& line = lines[number - 1];
@@ -48,7 +48,7 @@ void require_text(const std::vector<std::string>& lines, const std::string& name
     }
 }
 
-// "shape = 4096x4096x2048" is what everybody writes first. Empty if the line is of another form.
+// "shape = 4096x4096x2048" is a common first mistake. Empty if the line has another form.
 std::string missing_quotes(const std::string& line) {
     const std::string content = line.substr(0, line.find('#'));
     const std::size_t equals = content.find('=');
@@ -73,7 +73,7 @@ std::string missing_quotes(const std::string& line) {
                                       (quoted.empty() ? why : "the value has to stand in quotes: " + quoted));
 }
 
-// A word as the command line would have it: strings as they are, integers in decimals.
+// A word in the form of the command line: strings unchanged, integers in decimals.
 std::string word_of(const toml::node& node, std::string_view key, const std::string& name) {
     if (const auto text = node.value_exact<std::string>()) return *text;
     if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);

@@ -13,14 +13,14 @@ struct Heading {
     std::string subtitle{};
 };
 
-// ---- horizontal bars, one a line, in the order given ----
+// ---- horizontal bars, one per line, in the given order ----
 
 struct Bar {
     std::string label;
-    double value = 0;        // 0 and no more than a note for what has none
+    double value = 0;        // 0 for an entry that has only a note
     std::string text{};      // at the bar's end
     std::size_t series = 0;  // colour, named in BarChart::series
-    std::string title{};     // for a pointer that rests on it
+    std::string title{};     // shown when the pointer rests on it
 };
 
 struct BarChart {
@@ -46,7 +46,7 @@ struct Series {
     std::string name{};  // empty: not in the legend
     Mark mark = Mark::dots;
     std::vector<Sample> samples{};
-    std::optional<std::size_t> colour{};  // its place in the chart, if it is not said
+    std::optional<std::size_t> colour{};  // colour number; nullopt: its position in the chart
 };
 
 struct XyChart {
@@ -56,7 +56,7 @@ struct XyChart {
     std::vector<std::string> categories{};  // names of x = 0, 1, 2, ... instead of numbers
     std::vector<Series> series{};           // samples that are not finite are left out
     std::optional<double> y_low{}, y_high{};
-    double width = 900, height = 340;  // height grows with the names of categories
+    double width = 900, height = 340;  // the height grows with the names of categories
 };
 Svg draw(const XyChart& chart);
 

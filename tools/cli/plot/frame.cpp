@@ -7,10 +7,10 @@ namespace {
 
 constexpr double kMargin = 16;
 constexpr double kLine = 18;
-constexpr double kSubtitle_px = 11;  // its letters are narrower than the legend's and the bars' on average
-constexpr double kUnderLegend = 20;  // so that a mark at the top of the plot is not taken for a key
+constexpr double kSubtitle_px = 11;  // its letters are narrower on average than those of the legend and the bars
+constexpr double kUnderLegend = 20;  // so that a mark at the top of the plot is not mistaken for a legend key
 
-// Where each entry of the legend stands, line by line.
+// The position of each legend entry, line by line.
 std::vector<Point> legend_places(double width, double top, const std::vector<LegendEntry>& legend) {
     std::vector<Point> places;
     Point at{kMargin, top};
@@ -23,7 +23,7 @@ std::vector<Point> legend_places(double width, double top, const std::vector<Leg
     return places;
 }
 
-// The subtitle in lines that fit, broken at blanks.
+// The subtitle in lines that fit, broken at spaces.
 std::vector<std::string> subtitle_lines(double width, const std::string& subtitle) {
     std::vector<std::string> lines;
     std::istringstream words(subtitle);

@@ -7,7 +7,7 @@
 
 namespace autotune::plot {
 
-// About the width of text in the drawing's fonts; a drawing cannot ask.
+// Approximate width of text in the drawing's fonts, which cannot be queried.
 double text_width(const std::string& words, double font_px = 12);
 
 struct LegendEntry {
@@ -16,7 +16,7 @@ struct LegendEntry {
     Mark mark = Mark::dots;
 };
 
-// Draws heading and legend into the top; returns how much of the height they take.
+// Draws heading and legend at the top; returns the height that they take.
 double draw_heading(Svg& svg, const Heading& heading, const std::vector<LegendEntry>& legend);
 // The height that they will take.
 double heading_height(double width, const Heading& heading, const std::vector<LegendEntry>& legend);

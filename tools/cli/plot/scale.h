@@ -5,7 +5,7 @@
 
 namespace autotune::plot {
 
-// Values onto a stretch of the drawing, linearly or by their logarithm.
+// Maps values to a range of the drawing, linearly or by their logarithm.
 class Scale {
   public:
     // REQUIRES: low < high, both finite; positive if logarithmic.
@@ -13,7 +13,7 @@ class Scale {
     Scale onto(double from, double to) const;
 
     double at(double value) const;
-    // Round values within the range, some five of them; a logarithmic range of less than two decades gets 1, 2 and 5.
+    // Round values within the range, about five; a logarithmic range of less than two decades gets 1, 2 and 5.
     std::vector<double> ticks() const;
     double low() const { return low_; }
     double high() const { return high_; }
@@ -24,7 +24,7 @@ class Scale {
     double from_ = 0, to_ = 1;
 };
 
-// The range that shows all values: round ends, and 0 if that is near enough; for the logarithm a little air at both ends.
+// A range that contains all values: round ends, and 0 if it is near; for a logarithmic range some space at both ends.
 Scale scale_for(const std::vector<double>& values, bool logarithmic);
 
 // "0.5", "1200", "16k": a tick or a value in few characters.

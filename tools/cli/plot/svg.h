@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-// Values to SVG text. Pure: nothing here reads, writes or knows what is drawn.
+// Converts values to SVG text. Pure: nothing here reads or writes files, or knows what is drawn.
 namespace autotune::plot {
 
 struct Point {
@@ -18,10 +18,10 @@ struct Box {
 
 enum class Anchor { start, middle, end };
 
-// Colours of a data series, repeated after this many; legible on white and on black.
+// Colours of data series, repeated after this many; legible on white and on black.
 constexpr std::size_t kSeriesColours = 8;
 
-// A drawing under construction. Elements carry classes of stylesheet(), so that one text reads well in light and dark. Words are
+// A drawing under construction. Elements have classes of stylesheet(), so that one text reads well in light and dark. Words are
 // escaped; coordinates are finite numbers (throws Error{internal} otherwise).
 class Svg {
   public:
@@ -32,16 +32,16 @@ class Svg {
 
     void line(Point from, Point to, std::string_view classes);
     void path(const std::vector<Point>& points, std::string_view classes);
-    // `title`: what a pointer that rests on it is shown; empty: nothing.
+    // `title`: shown when the pointer rests on it; empty: nothing.
     void rect(const Box& box, std::string_view classes, const std::string& title = "");
     void circle(Point centre, double radius, std::string_view classes, const std::string& title = "");
-    // `degrees`: turned about its anchor.
+    // `degrees`: rotation about its anchor.
     void text(Point at, const std::string& words, std::string_view classes, Anchor anchor = Anchor::start, double degrees = 0);
     void place(const Svg& inner, Point at);
 
-    // An element for a page that has stylesheet() once.
+    // An element for a page that contains stylesheet() once.
     std::string element() const;
-    // A file of its own: with styles and background, and nothing that is fetched from elsewhere.
+    // A file of its own: with styles and background, fetching nothing.
     std::string document() const;
 
   private:
@@ -52,7 +52,7 @@ class Svg {
 // One below the other, as wide as the widest.
 Svg stacked(const std::vector<Svg>& drawings);
 
-// Styles of every class that drawings use, for light and for dark.
+// Styles of every class that drawings use, for light and dark.
 std::string stylesheet();
 // "series-3": the classes of a series' colour.
 std::string series_class(std::size_t series);

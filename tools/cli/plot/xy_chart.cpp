@@ -10,7 +10,7 @@ namespace {
 constexpr double kLeft = 68, kRight = 24;
 constexpr double kUnder = 44;         // ticks and title below the plot
 constexpr double kUsualHeading = 80;  // title, subtitle and one line of legend
-constexpr double kTitle = 12;         // the axis' own, under turned names
+constexpr double kTitle = 12;         // the axis title, below rotated names
 constexpr double kMostTurned = 220;   // height for the names of categories
 
 struct Frame {
@@ -65,12 +65,12 @@ double room_of_category(const XyChart& chart) {
     return (chart.width - kLeft - kRight) / std::max<double>(1, static_cast<double>(chart.categories.size()));
 }
 
-// Names that do not fit side by side are turned.
+// Names that do not fit next to each other are rotated.
 bool turns_names(const XyChart& chart) {
     return widest_category(chart) + 6 > room_of_category(chart);
 }
 
-// Turned names need a line's height each: of more than there is room for, each second, third, ... stands.
+// Rotated names need a line's height each: if there is not enough room, only every second, third, ... is shown.
 std::size_t name_step(const XyChart& chart) {
     constexpr double line = 12;
     return static_cast<std::size_t>(std::max(1.0, std::ceil(line / room_of_category(chart))));

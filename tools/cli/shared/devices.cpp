@@ -92,7 +92,7 @@ CardTrouble why_not_free(Session& session, const Gpu& gpu) {
 
 namespace {
 
-// All of them are wanted: one that has a trouble is passed over. Else it throws.
+// If all GPUs were requested, one with a problem is skipped; otherwise it throws.
 std::vector<Gpu> without_trouble(Session& session, std::vector<Gpu> gpus, bool is_all,
                                  CardTrouble (*trouble_of)(Session&, const Gpu&), const char* none) {
     std::vector<Gpu> free;

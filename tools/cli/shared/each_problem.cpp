@@ -10,7 +10,7 @@
 namespace autotune::cli {
 namespace {
 
-// Failures that the next problem would meet again.
+// Whether the next problem would fail in the same way.
 bool ends_the_run(ErrorCode code) {
     switch (code) {
         case ErrorCode::interrupted:
@@ -60,7 +60,7 @@ ExitCode run_each(Session& session, const std::vector<Problem>& problems, const 
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
     if (codes.empty()) return ExitCode::done;
-    // A result that is not stored is what to look after first.
+    // A result that is not stored is the most urgent.
     if (std::find(codes.begin(), codes.end(), ExitCode::database) != codes.end()) return ExitCode::database;
     const bool alike = std::all_of(codes.begin(), codes.end(), [&](ExitCode code) { return code == codes.front(); });
     return alike ? codes.front() : ExitCode::some_failed;

@@ -9,11 +9,11 @@
 
 namespace autotune::cli {
 
-// Runs `one` for each problem. With a single problem its outcome is the command's. With several, one that fails is reported and
-// the rest go on: exit 7 if some failed, the common code if all failed alike. A stop, a broken database or a sick GPU ends the
-// run at once, and so does a reader of standard output that went away.
+// Runs `one` for each problem. With a single problem its outcome is the command's. With several, a failure is reported and the
+// rest continue: exit 7 if some failed, the common code if all failed in the same way. A stop, a broken database or an unhealthy
+// GPU ends the run at once, and so does the end of the reader of standard output.
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one);
-// The same for each device, with problems on several devices as several problems.
+// The same for each device; problems on several devices count as several problems.
 ExitCode each_problem(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
                       const std::function<ExitCode(const Device&, const Problem&)>& one);
 

@@ -66,7 +66,7 @@ RowFilter row_filter_of(Session& session) {
 std::uint64_t scan_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit,
                         const std::function<bool(const db::Winner&)>& use) {
     if (filter.problems.empty()) {
-        // The whole table is counted by the database and not read: 100,000 rows are listed in the time of fifty.
+        // For the whole table the database counts instead of reading: 100,000 rows are listed in the time of fifty.
         if (limit > 0) store.scan({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = limit}, use);
         return static_cast<std::uint64_t>(
             store.count({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = SIZE_MAX}));
@@ -159,7 +159,7 @@ void take_rows(Session& session, const std::function<void(db::WinnerStore&)>& ta
     const auto write = [&] {
         if (rows.empty()) return;
         if (store == nullptr) store = &session.open_store_to_take();
-        // Another process may have made the database in the meantime.
+        // Another process may have created the database in the meantime.
         std::erase_if(rows, [&](const db::Winner& row) {
             const auto ours = store->same_key(row);
             return ours && !db::takes_over(row, *ours);

@@ -31,7 +31,7 @@ tuner::CompileOptions compile_options_of(Session& session, const Problem& proble
             .keep_folder = arguments.text("keep")};
 }
 
-// Why compiled kernels are not kept; empty: they are. Asked again at the end, for a disk may be full by then.
+// Why compiled kernels are not stored; empty: they are. Checked again at the end, because a disk may be full by then.
 std::string why_not_cached(Session& session) {
     const Place& cache = session.places().cache();
     return cache.path.empty() ? cache.warning : jit::CubinCache(cache.path).why_not_usable();
@@ -42,14 +42,14 @@ bool has_kernel(const std::vector<tuner::CompiledRow>& rows) {
     return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status != TrialStatus::compile_failed; });
 }
 
-// A compiler that refuses every candidate is at fault, not the configs.
+// If every candidate fails to compile, the compiler is at fault, not the configs.
 ExitCode exit_code_of_rows(const std::vector<tuner::CompiledRow>& rows) {
     const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::ok; });
     if (any) return ExitCode::done;
     return has_kernel(rows) ? ExitCode::no_valid_config : ExitCode::error;
 }
 
-// How many candidates of `rows` a table shows; `otherwise` where no flag says so, 0: all.
+// How many candidates of `rows` a table shows; `otherwise` if no flag says, 0: all.
 std::size_t shown_rows(const Arguments& arguments, std::int64_t otherwise, std::size_t rows) {
     const std::int64_t top = arguments.has("all") ? 0 : arguments.integer("top", otherwise);
     return top == 0 ? rows : std::min(rows, static_cast<std::size_t>(top));
@@ -97,12 +97,12 @@ void print_compiled(Session& session, const Problem& problem, const Device& devi
     }
 }
 
-// Sets `purpose.has_kernels` where a kernel was compiled.
+// Sets `purpose.has_kernels` if a kernel was compiled.
 ExitCode compile_one(Session& session, const db::WinnerStore& store, const Device& device, const Problem& problem,
                      Purpose& purpose) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
-    // Nothing is timed beside it: no processor has to stay free.
+    // Nothing is timed meanwhile, so no processor must stay free.
     if (services.workers.compile_workers == 0) services.workers.compile_workers = usable_compilers(0);
     const tuner::CompileOptions options = compile_options_of(session, problem, device);
     const auto rows = session.services().compile_ranked(problem, options, services);

@@ -6,12 +6,12 @@
 
 namespace autotune::cli {
 
-// JSON objects as comma-separated values (RFC 4180): a line of names, then one line an object. What --csv prints is what --json
-// prints of the same rows. A member of a member is "compile.registers"; a list, and a member "config", is one cell of words; null
-// and what an object does not have are empty. Columns stand in the order in which they first appear.
+// JSON objects as comma-separated values (RFC 4180): a line of names, then one line per object. --csv prints the same rows as
+// --json. A nested member is "compile.registers"; a list, and a member "config", is one cell of words; null and missing members
+// are empty. Columns are in the order in which they first appear.
 std::string csv_of(const std::vector<nlohmann::ordered_json>& rows);
 
-// The same for rows that are not held together: learn() each, then title() and the line() of each.
+// The same for rows that are not all in memory: learn() each, then title() and the line() of each.
 class CsvColumns {
   public:
     void learn(const nlohmann::ordered_json& row);

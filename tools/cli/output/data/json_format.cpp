@@ -135,7 +135,7 @@ JsonList::~JsonList() {
     try {
         finish(Json::object());
     } catch (...) {
-        // A destructor does not throw; the command ends with an error as it is.
+        // A destructor must not throw; the command is already ending with an error.
     }
 }
 

@@ -10,7 +10,7 @@
 
 namespace autotune::cli {
 
-// The JSON forms of values. Members stand in the order of the documentation; what is unknown is null or left out.
+// The JSON forms of values. Members have the order of the documentation; unknown values are null or left out.
 using Json = nlohmann::ordered_json;
 
 Json problem_json(const Problem& problem);
@@ -20,7 +20,7 @@ Json config_json(const Config& config);
 Json compile_json(const CompileReport& report);
 Json conditions_json(const Conditions& conditions);
 Json provenance_json(const db::Provenance& provenance);
-// {"median_us", "low_us", "high_us", "min_us", "samples"}, and the op's rate where op and problem are given.
+// {"median_us", "low_us", "high_us", "min_us", "samples"}, and the op's rate if op and problem are given.
 Json timing_json(const Timing& timing, const Op* op = nullptr, const Problem* problem = nullptr);
 Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem);
 Json evidence_json(const db::Evidence& evidence);
@@ -28,11 +28,11 @@ Json evidence_json(const db::Evidence& evidence);
 Json phases_json(const tuner::TunePhases& phases);
 Json compiled_row_json(const tuner::CompiledRow& row);
 
-// Adds an object to what the command prints (Session::document), with the warnings that none has told yet as `warnings`.
+// Adds an object to the command's output (Session::document), with the warnings that no object has yet as `warnings`.
 void print_json(Session& session, Json json);
 
-// An object that is printed while it comes: members of `head`, then a list, an element a line, then members known only at the
-// end. Left without finish(), as by an error, it is ended all the same; one without an element is not printed then.
+// An object that is printed in parts: members of `head`, then a list, one element per line, then members that are known only at
+// the end. Without finish(), as after an error, it is still closed; if it has no elements then, it is not printed.
 class JsonList {
   public:
     JsonList(Session& session, const Json& head, const std::string& name);

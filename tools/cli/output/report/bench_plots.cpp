@@ -34,7 +34,7 @@ bool is_rival(const tuner::BenchRow& row) {
     return !row.candidate;
 }
 
-// A family, "winner" or a rival: what shares a colour.
+// A family, "winner" or a rival: rows of one group share a colour.
 std::string group_of(const tuner::BenchRow& row) {
     return row.name == "winner" || is_rival(row) ? row.name : row.candidate->family;
 }
@@ -71,7 +71,7 @@ plot::Bar bar_of(const tuner::BenchRow& row, const Benched& benched, const Op& o
     return bar;
 }
 
-// The words that all problems share, once, instead of beside each shape.
+// The words that all problems share, shown once instead of with each shape.
 std::string shared_class(const std::vector<Benched>& benched) {
     const std::string first = benched.front().problem.class_key();
     const bool alike =
@@ -79,7 +79,7 @@ std::string shared_class(const std::vector<Benched>& benched) {
     return alike ? first : benched.front().problem.op + ", several classes";
 }
 
-// Ours, then the rivals in their order. A problem's own entry is the row that ratios are to.
+// Ours, then the rivals in their order. A problem's own entry is the row that ratios refer to.
 std::vector<std::string> contenders_of(const std::vector<Benched>& benched) {
     std::vector<std::string> names = {"autotune"};
     for (const Benched& one : benched) {
@@ -112,7 +112,7 @@ Sample rate_sample(const Benched& benched, const tuner::BenchRow& row, const Op&
                                  rate_text(op, benched.problem, timing.median_us), rate_title(op))};
 }
 
-// Against FLOP per byte; where bytes are the rate, against bytes, since all such problems have one intensity.
+// Against FLOP per byte. If the rate is in bytes, against bytes, because all such problems have one intensity.
 Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     const bool by_bytes = op.rate_unit() == "gb_per_s";
     const Roofline roofline = roofline_of(device);
@@ -147,7 +147,7 @@ Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, co
     return plot::draw(chart);
 }
 
-// Side by side and not on top of each other.
+// Next to each other, not overlapping.
 double offset_of(std::size_t contender, std::size_t contenders) {
     return (static_cast<double>(contender) - static_cast<double>(contenders - 1) / 2) * 0.14;
 }
@@ -189,7 +189,7 @@ double geometric_mean(const std::vector<Sample>& samples) {
     return samples.empty() ? 1 : std::exp(sum / static_cast<double>(samples.size()));
 }
 
-// Paired, from one interleaved run: a rival's time over ours, above 1 we are faster.
+// Paired, from one interleaved run: a rival's time / ours; above 1 we are faster.
 Svg ratios_chart(const std::vector<Benched>& benched, double width) {
     XyChart chart{.heading = {"A rival's time over ours",
                               "above 1 autotune is faster; paired medians of interleaved rounds, 95 % intervals"},

@@ -9,13 +9,13 @@
 
 namespace autotune::cli {
 
-// One problem: its rows as a ladder of bars, from naive to winner and rivals. A file's text.
+// One problem: its rows as bars, from the simplest kernel to winner and rivals. The text of a file.
 std::string ladder_svg(const Benched& benched, const Device& device, const Op& op);
 
-// Many problems of one op: rates under the roofline, rates of every problem beside the rivals', and, where there are rivals,
-// paired ratios, each `width` wide. REQUIRES: not empty.
+// Many problems of one op: rates under the roofline, rates of every problem with those of the rivals and, if there are rivals,
+// paired ratios; each chart is `width` wide. REQUIRES: not empty.
 std::vector<plot::Svg> problem_charts(const std::vector<Benched>& benched, const Device& device, const Op& op, double width);
-// The same as one file's text.
+// The same as the text of one file.
 std::string problems_svg(const std::vector<Benched>& benched, const Device& device, const Op& op);
 
 }  // namespace autotune::cli

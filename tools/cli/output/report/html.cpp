@@ -5,7 +5,7 @@ namespace {
 
 using plot::escaped;
 
-// From this width on a drawing is not shrunk to a narrow window, where its words could no longer be read.
+// Drawings from this width on are not shrunk to a narrow window, because their text would be too small to read.
 constexpr double kWide_px = 480;
 
 }  // namespace

@@ -7,21 +7,21 @@
 
 namespace autotune::cli {
 
-// Parts of a page. Every text is escaped; widths follow the reader's window.
+// Parts of a page. Every text is escaped; widths adapt to the reader's window.
 
 std::string page_style();
 
 // Nothing for an empty text.
 std::string html_paragraph(const std::string& text, const std::string& classes = "");
 
-// Drawings side by side, as many as the window has room for. A wide one scrolls on its own where the window is narrow.
+// Drawings in rows, as many per row as fit. In a narrow window a wide drawing scrolls on its own.
 std::string html_charts(const std::vector<plot::Svg>& drawings);
 
 // A table; columns whose title begins with '#' hold numbers. In a narrow window each row becomes a block of titled lines.
 class HtmlTable {
   public:
     explicit HtmlTable(std::vector<std::string> titles);
-    // `href`: where the first cell leads; empty: nowhere.
+    // `href`: the link of the first cell; empty: none.
     void add(const std::vector<std::string>& cells, const std::string& href = "");
     std::string html() const;
 

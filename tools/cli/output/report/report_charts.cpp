@@ -16,8 +16,8 @@ using plot::Sample;
 using plot::Series;
 using plot::XyChart;
 
-constexpr double kChart_px = 460;  // fits a narrow window as it is, and three stand beside each other in a wide one
-constexpr double kWide = 20;       // a ratio between slowest and fastest from which an axis is logarithmic
+constexpr double kChart_px = 460;  // fits into a narrow window, and a wide one has room for three in a row
+constexpr double kWide = 20;       // ratio of slowest to fastest from which an axis is logarithmic
 
 std::vector<const db::StoredTrial*> timed(const std::vector<db::StoredTrial>& trials) {
     std::vector<const db::StoredTrial*> with_time;
@@ -37,7 +37,7 @@ bool spreads_wide(const std::vector<const db::StoredTrial*>& trials) {
     return time_us(*most) > kWide * time_us(*least);
 }
 
-// The series of a name, made at its first use.
+// The series with this name, made at its first use.
 Series& series_of(XyChart& chart, const std::string& name) {
     for (Series& series : chart.series) {
         if (series.name == name) return series;
@@ -50,7 +50,7 @@ std::string tip(const db::StoredTrial* stored) {
     return us_text(time_us(stored)) + " us  " + stored->trial.candidate.to_string();
 }
 
-// Times of the trials that have a parameter's value.
+// Times of the trials, by value of a parameter.
 std::map<std::int64_t, std::vector<double>> times_by_value(const std::vector<const db::StoredTrial*>& trials,
                                                            const std::string& family, const std::string& parameter) {
     std::map<std::int64_t, std::vector<double>> times;

@@ -17,15 +17,15 @@ constexpr std::size_t kFewestMembers = 2;
 
 struct Member {
     const ReportedProblem* reported = nullptr;
-    std::size_t number = 0;  // its place in the report
+    std::size_t number = 0;  // its position in the report
 };
 
-// Names of up to 30 problems fit under a chart that a narrow window shows as it is.
+// Names of up to 30 problems fit under a chart that a narrow window shows unshrunk.
 double chart_width(std::size_t problems) {
     return problems <= 30 ? 460 : 900;
 }
 
-// The rival that took the least time in the final rounds: "1.050 (cublas)", above 1 where the winner is faster.
+// The rival that took the least time in the final rounds: "1.050 (cublas)", above 1 if the winner is faster.
 std::string ratio_of_rival(const db::Evidence& evidence) {
     const db::Finalist* const fastest = fastest_rival(evidence);
     return fastest == nullptr ? "-" : fmt::format("{:.3f} ({})", fastest->ratio, fastest->name);

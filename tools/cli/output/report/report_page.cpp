@@ -17,7 +17,7 @@ namespace {
 
 using plot::escaped;
 
-// Fewer points than this are told better by a table.
+// Fewer points than this are better shown as a table.
 constexpr std::size_t kFewestPlotted = 3;
 
 std::string finalists_html(const ReportedProblem& one, const Op& op) {
@@ -102,7 +102,7 @@ std::string report_html(const Report& report, const Catalogue& catalogue) {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>autotune report</title>\n"
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><meta name=\"color-scheme\" content=\"light "
         "dark\">\n"
-        // The page says itself that it fetches and runs nothing.
+        // The page itself forbids fetching and running anything.
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<style>" +
         page_style() + plot::stylesheet() + "</style></head>\n<body><main>\n<h1>autotune report</h1>\n";
     html += html_paragraph(fmt::format("{} of {} winners in {}, written {} by autotune {}", report.problems.size(),

@@ -11,8 +11,8 @@ unsigned byte_at(std::string_view text, std::size_t at) {
     return static_cast<unsigned char>(text[at]);
 }
 
-// Length of the UTF-8 character that begins at `at`, 0 if none does. Overlong forms and surrogates pass: they do a terminal no
-// harm.
+// Length of the UTF-8 character that begins at `at`, 0 if none does. Overlong forms and surrogates are accepted, because they do
+// a terminal no harm.
 std::size_t character_bytes(std::string_view text, std::size_t at) {
     const unsigned lead = byte_at(text, at);
     const std::size_t length = lead < 0x80                   ? 1
@@ -27,7 +27,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     return length;
 }
 
-// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which terminals obey as they obey ESC.
+// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which terminals interpret like ESC sequences.
 bool is_control(std::string_view text, std::size_t at, std::size_t length) {
     const unsigned lead = byte_at(text, at);
     return length == 1 ? lead < 0x20 || lead == 0x7F : length == 2 && lead == 0xC2 && byte_at(text, at + 1) < 0xA0;

@@ -8,18 +8,20 @@ namespace autotune::cli {
 
 enum class Message { error, warning, note };
 
-// The only way to standard error for what a person is told: one line, "autotune: TEXT", "warning: TEXT" or "note: TEXT", made
+// All messages to standard error go through this function: one line, "autotune: TEXT", "warning: TEXT" or "note: TEXT", made
 // printable.
 void say(std::ostream& err, Message kind, std::string_view text);
 
-// Text from outside (an argument, a file's name, a compiler's log) in one line that a terminal shows and does not obey: control
-// characters become \n, \t or \x1b, bytes that are not UTF-8 become \x and two digits.
+// Escapes text from outside (an argument, a file's name, a compiler's log) to one line that a terminal shows but does not
+// interpret: control characters become
+// , \t or \x1b, bytes that are not UTF-8 become \x and two digits.
 std::string printable(std::string_view text);
-// The same of several lines: their ends and tabs stay, and so do the two sequences by which the command writes bold.
+// The same for several lines: line ends and tabs stay, and so do the two sequences with which the command writes bold.
 std::string printable_lines(std::string_view text);
-// The same of a JSON text, which stays one: U+007F to U+009F become \u and four digits.
+// The same for JSON text, which stays valid JSON: U+007F to U+009F become \u and four digits.
 std::string printable_json(std::string_view text);
-// How much of the text can be made printable before its rest is known: without a character or sequence that is cut at its end.
+// How many bytes of the text can be made printable before the rest is known: without a character or sequence that is cut at the
+// end.
 std::size_t whole_characters(std::string_view text);
 
 inline constexpr std::string_view kBold = "\x1b[1m", kPlain = "\x1b[0m";

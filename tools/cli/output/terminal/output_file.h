@@ -4,11 +4,11 @@
 
 namespace autotune::cli {
 
-// Throws Error{usage} naming `flag` if the file could not be written: before the work whose result it is to hold. An existing
-// file is left as it is, and none is left where there was none.
+// Throws Error{usage} naming `flag` if the file cannot be written; called before the work whose result it will hold. An existing
+// file stays unchanged, and no new file remains.
 void require_writable(const std::string& path, const std::string& flag);
 
-// Replaces the file, which keeps what it holds where that fails. Throws Error{usage} naming `flag`.
+// Replaces the file; if that fails, its content stays. Throws Error{usage} naming `flag`.
 void write_output(const std::string& path, const std::string& text, const std::string& flag);
 
 }  // namespace autotune::cli

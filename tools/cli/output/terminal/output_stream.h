@@ -5,7 +5,8 @@
 
 namespace autotune::cli {
 
-// A descriptor to write to, which says why a write failed: for the command a reader that went away is no error, a full disk is.
+// Writes to a descriptor and remembers why a write failed: for the command a reader that went away is not an error, a full disk
+// is.
 class OutputBuffer : public std::streambuf {
   public:
     // Does not own the descriptor.
@@ -14,7 +15,7 @@ class OutputBuffer : public std::streambuf {
     OutputBuffer(const OutputBuffer&) = delete;
     OutputBuffer& operator=(const OutputBuffer&) = delete;
 
-    // errno of the first write that failed; 0: none did. Nothing is written afterwards.
+    // errno of the first write that failed; 0: none did. Nothing is written after a failure.
     int failure() const { return failure_; }
 
   protected:

@@ -32,7 +32,7 @@ int PrintableBuffer::sync() {
     return out_ ? 0 : -1;
 }
 
-// A character or a sequence that is not all there yet waits for its end.
+// An incomplete character or sequence is kept until the rest arrives.
 bool PrintableBuffer::write_out(bool is_end) {
     const std::size_t whole = is_end ? pending_.size() : whole_characters(pending_);
     const std::string_view text = std::string_view(pending_).substr(0, whole);

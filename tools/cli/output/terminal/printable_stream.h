@@ -6,9 +6,9 @@
 
 namespace autotune::cli {
 
-// The way to standard output of everything that a command prints: names come from files, databases, the environment and drivers,
-// and a terminal must show them and not obey them. Text: what printable() would escape, but for the ends of lines, tabs and our
-// own bold. JSON: U+007F to U+009F, which its strings may hold, are written as \u and four digits.
+// All of a command's standard output goes through this buffer. Names come from files, databases, the environment and drivers, and
+// a terminal must show but not interpret them. In text it escapes what printable() would, except line ends, tabs and our own
+// bold. In JSON, U+007F to U+009F, which strings may contain, become \u and four digits.
 class PrintableBuffer : public std::streambuf {
   public:
     enum class Form { text, json };

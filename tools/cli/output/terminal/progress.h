@@ -9,8 +9,8 @@
 
 namespace autotune::cli {
 
-// Shows a tune: one line on standard error that is written over, on a terminal only and no wider than it; warnings always; trials
-// with AUTOTUNE_LOG=info.
+// Shows a tune: on a terminal, one line on standard error that is overwritten, no wider than the terminal; warnings always;
+// trials with AUTOTUNE_LOG=info.
 class ProgressLine : public tuner::TuneObserver {
   public:
     explicit ProgressLine(Session& session);

@@ -10,7 +10,7 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kLeastWrapped = 16;  // narrower than this no column is made
+constexpr std::size_t kLeastWrapped = 16;  // minimum width of a column
 
 }  // namespace
 

@@ -11,7 +11,7 @@ namespace autotune::cli {
 // A table for people: columns as wide as their longest cell, two spaces between.
 class Table {
   public:
-    enum class Align { left, right, wrap };  // wrap: left, and broken into lines where the table would be too wide
+    enum class Align { left, right, wrap };  // wrap: left-aligned, and broken into lines if the table would be too wide
     struct Column {
         std::string title;
         Align align = Align::right;
@@ -21,8 +21,8 @@ class Table {
     // Makes the cells printable. REQUIRES: one cell per column.
     void add(std::vector<std::string> cells);
     bool empty() const { return rows_.empty(); }
-    // Title line, rows, each ended by a newline; no spaces at line ends. Columns that wrap shrink until a line has at most
-    // `columns`.
+    // Title line and rows, each ended by a newline, without spaces at line ends. Columns that wrap shrink until a line has at
+    // most `columns`.
     std::string to_string(std::size_t columns = kTextColumns) const;
 
   private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kUntuned = "untuned";  // the row
 
-// A word of the house for the order of thread blocks; classic tables have a column for it.
+// Our parameter for the order of thread blocks; classic tables have a column for it.
 constexpr const char* kSwizzleStride = "swizzle_stride";
 
 std::string swizzle_text(const tuner::BenchRow& row) {
@@ -29,25 +29,25 @@ std::string ratio_text(const tuner::BenchRow& row) {
     return fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high);
 }
 
-// Its config is told below the table.
+// Whether its config is printed below the table.
 bool has_own_line(const tuner::BenchRow& row) {
     return row.candidate && (row.name == "winner" || row.name == kUntuned);
 }
 
-// The last cell of a row: why there is no time, or which config the winner is.
+// The last cell of a row: why there is no time, or the winner's config.
 std::string note_text(const tuner::BenchRow& row, bool full) {
     if (!row.timing) return row.status == TrialStatus::ok ? row.detail : std::string(to_string(row.status)) + ": " + row.detail;
     return full && has_own_line(row) ? row.candidate->to_string() : row.detail;
 }
 
-// Sustained time and joules a launch.
+// Sustained time and joules per launch.
 std::vector<std::string> block_texts(const tuner::BenchRow& row) {
     if (!row.sustained) return {"-", "-"};
     const std::optional<double>& joules = row.sustained->joules_per_launch;
     return {us_text(row.sustained->timing.median_us), joules ? fmt::format("{:.3g}", *joules) : "-"};
 }
 
-// Times after each kind of predecessor, clock and power of the row's own turns.
+// Times after each kind of predecessor, and clock and power during the row's own launches.
 void add_circumstances(Json& json, const tuner::BenchRow& row) {
     for (const std::string_view word : tuner::kPredecessorWords) {
         const auto known = row.after_us.find(*tuner::parse_predecessor(word));
@@ -98,7 +98,7 @@ std::vector<Json> row_jsons(const Benched& benched, const Op& op) {
     return rows;
 }
 
-// Where the untuned row comes from, what it was expected to lose and what it lost.
+// The source of the untuned row, its expected loss and its measured loss.
 std::string untuned_lines(const Benched& benched) {
     std::string text = wrapped("", untuned_text(*benched.untuned));
     if (const auto regret = measured_regret(benched))

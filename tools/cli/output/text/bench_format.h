@@ -14,25 +14,25 @@ namespace autotune::cli {
 struct Benched {
     Problem problem;
     tuner::BenchResult result;
-    std::optional<UntunedChoice> untuned{};  // the choice for its row, where it was requested
+    std::optional<UntunedChoice> untuned{};  // the choice for its row, if it was requested
 };
 
 // How much slower the untuned choice was than the winner in the same rounds, 0.04 for 4 %; nullopt if one of them did not race.
 std::optional<double> measured_regret(const Benched& benched);
 
-// A stored winner and the rivals of its final rounds, which came after load. `winner` has its evidence.
+// A stored winner and the rivals of its final rounds, which ran after load. `winner` has its evidence.
 Benched benched_of(const Problem& problem, const db::Winner& winner);
 
-// "ok", another status, or "not_measured" for a row that nothing is wrong with and that has no time.
+// "ok", another status, or "not_measured" for a valid row that has no time.
 std::string bench_status_text(const tuner::BenchRow& row);
 // "rounds", "survey" or, without a time, "".
 std::string measured_in(const tuner::BenchRow& row);
 
-// By how many percent each row is faster than the fastest one before it; negative: slower. nullopt without a time; 0 for the
+// By how many percent each row is faster than the fastest row before it; negative: slower. nullopt without a time; 0 for the
 // first.
 std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchRow>& rows);
 
-// `full`: with sample values and intervals too, however wide.
+// `full`: also sample values and intervals, however wide.
 std::string bench_table(const Benched& benched, const Op& op, bool full);
 // Everything, with "rows".
 Json bench_json(const Benched& benched, const tuner::TuneServices& services, const Op& op);

@@ -7,19 +7,19 @@
 
 namespace autotune::cli {
 
-// Commands that messages tell people to run. They stand whole, to be copied.
+// Commands that messages tell people to run. They are complete, so that they can be copied.
 
-// A word for the shell: quoted where it is not plain.
+// A word for the shell, quoted if necessary.
 std::string shell_word(const std::string& word);
 
-// The flags that name the problem, in the fewest words: "--op bgemm --shape 64x64x64 --layout nt". Of names of the op that take
-// as many words the one on the command line goes first, then the op's own.
+// The flags that describe the problem, in the fewest words: "--op bgemm --shape 64x64x64 --layout nt". Of names of the op that
+// need as many words, the one on the command line is preferred, then the op's own.
 std::string problem_flags_text(const Catalogue& catalogue, const Problem& problem, const Arguments& arguments);
 
-// Flags of the command line in hand that say where a command works, as another one takes them too: --db, --device, --templates.
-// Begins with a blank, or is empty.
+// The flags of the current command line that other commands accept too and that say where to work: --db, --device, --templates.
+// Begins with a space, or is empty.
 std::string shared_flags_text(const Arguments& arguments);
-// The named flags as they were given, each after a blank.
+// The named flags as they were given, each after a space.
 std::string given_flags_text(const Arguments& arguments, const std::vector<std::string>& names);
 
 }  // namespace autotune::cli

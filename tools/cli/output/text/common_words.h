@@ -9,20 +9,20 @@
 
 namespace autotune::cli {
 
-// Tells the rows of a table apart in few words. Each row has a group and words ("gemm/mma" and block_m=128 stages=4 ..., or an op
-// and the words of its class). What all rows of a group have is said once, above the table, and left out of the rows.
+// Shortens the names of table rows. Each row has a group and words ("gemm/mma" and block_m=128 stages=4 ..., or an op and the
+// words of its class). Words that all rows of a group share are printed once, above the table, and left out of the rows.
 class CommonWords {
   public:
     // `full`: nothing is left out.
     explicit CommonWords(bool full = false) : full_(full) {}
 
-    // First every row is added, then rows are named. `text`: the group, a space, words.
+    // First all rows are added, then rows are named. `text`: the group, a space, words.
     void add(const std::string& text);
     void add(const Candidate& candidate) { add(candidate.to_string()); }
-    // The group and what not every row of it has.
+    // The group, and the words that not every row of it has.
     std::string name(const std::string& text) const;
     std::string name(const Candidate& candidate) const { return name(candidate.to_string()); }
-    // The words left out of names, a group a line, and an empty line; empty if none were.
+    // The words left out of names, one group per line, and an empty line; empty if nothing was left out.
     std::string legend() const;
 
   private:

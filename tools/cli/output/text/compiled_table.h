@@ -7,10 +7,10 @@
 
 namespace autotune::cli {
 
-// The table of ranked and compiled candidates; with a status column where not all of them are usable. What all rows share stands
-// once above the table, unless `full`.
+// The table of ranked and compiled candidates, with a status column if not all of them are usable. Unless `full`, words that all
+// rows share are printed once, above the table.
 std::string compiled_table(const std::vector<tuner::CompiledRow>& rows, bool full);
-// How many candidates did not compile or were rejected, and how many met each cause; empty if all are usable.
+// How many candidates did not compile or were rejected, and how many for each cause; empty if all are usable.
 std::string compile_troubles_text(const std::vector<tuner::CompiledRow>& rows);
 
 }  // namespace autotune::cli

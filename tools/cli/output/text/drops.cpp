@@ -7,7 +7,7 @@
 namespace autotune::cli {
 namespace {
 
-// Where a candidate with this status ended.
+// The stage at which a candidate with this status was dropped.
 std::string stage_of(const std::string& status) {
     switch (parse_trial_status(status).value_or(TrialStatus::ok)) {
         case TrialStatus::compile_failed:

@@ -12,37 +12,38 @@ namespace autotune::cli {
 
 // The rival that took the least time in the final rounds; nullptr: none was timed.
 const db::Finalist* fastest_rival(const db::Evidence& evidence);
-// How a winner stands against the rivals that were timed in the same rounds.
+// How a winner compares with the rivals that were timed in the same rounds.
 enum class Standing { not_raced, faster, tie, slower };
 Standing standing_of(const db::Evidence& evidence);
 std::string_view standing_word(Standing standing);
 
 // Evidence in words, a sentence or two each. Shared by explain and report.
-std::string result_text(const db::Winner& winner);     // who is fastest, and by how much: the first thing to say
-std::string rival_text(const db::Evidence& evidence);  // the fastest rival beside the winner; empty: none raced
+std::string result_text(const db::Winner& winner);     // who is fastest, and by how much; comes first
+std::string rival_text(const db::Evidence& evidence);  // the fastest rival compared with the winner; empty: none raced
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // by how much it wins, with the interval
 std::string_view origin_text(const db::Winner& winner);   // "shipped", "tuned" or "imported, in doubt"
-std::string decided_text(const db::Evidence& evidence);   // against whom, and how sure that is
-std::string rivals_text(const db::Evidence& evidence);    // against vendors; empty: none raced
-std::string verified_text(const db::Evidence& evidence);  // its error; empty: not known
-std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: not known
-// The gain that a longer search would probably have brought; empty: not known.
+std::string decided_text(const db::Evidence& evidence);   // against which finalists, and how certain
+std::string rivals_text(const db::Evidence& evidence);    // compared with vendors' libraries; empty: none raced
+std::string verified_text(const db::Evidence& evidence);  // its error; empty: unknown
+std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: unknown
+// The gain that a longer search would probably have brought; empty: unknown.
 std::string more_time_text(const db::Evidence& evidence);
 std::string phases_text(const db::Evidence& evidence);  // how long each phase took
-std::string measured_text(const db::Winner& winner);    // on what, when and by what
+std::string measured_text(const db::Winner& winner);    // on which device, when and with which versions
 
-// Whether a winner still answers, and what would make it fresh.
+// Whether a winner may still be served, and what would make it fresh.
 struct Freshness {
     bool usable = true;     // its family and template are those of this version
-    bool stale = false;     // usable, but measured under other circumstances
-    std::string because{};  // why it is not fresh; empty: nothing speaks against it
-    // Whole commands, any of which makes it fresh.
+    bool stale = false;     // usable, but measured under other conditions
+    std::string because{};  // why it is not fresh; empty: it is
+    // Complete commands, each of which makes it fresh.
     std::vector<std::string> remedies{};
 };
-// `today` nullopt: no GPU to compare with. `arguments`: of the line in hand, whose --db and the like remedies repeat.
+// `today` nullopt: no GPU to compare with. `arguments`: of the current command line, whose --db and the like are repeated in
+// remedies.
 Freshness freshness_of(const Catalogue& catalogue, const db::Winner& winner, const Problem& problem,
                        const std::optional<db::Provenance>& today, const Arguments& arguments);
-// A sentence; remedies are to follow it, each on a line that can be copied.
+// A sentence; print the remedies after it, each on a line that can be copied.
 std::string freshness_text(const Freshness& freshness, bool compared);
 
 }  // namespace autotune::cli

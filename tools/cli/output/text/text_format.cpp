@@ -81,7 +81,7 @@ std::string device_text(const DeviceIdentity& identity) {
                        identity.sm_count);
 }
 
-// Candidates are long and stand last: a narrow terminal cuts them and not the numbers.
+// Candidates are long and come last, so that a narrow terminal cuts them and not the numbers.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full) {
     CommonWords names(full);
     for (const db::Finalist& finalist : evidence.finalists) {

@@ -11,8 +11,8 @@
 
 namespace autotune::cli {
 
-// ---- numbers as people read them ----
-std::string us_text(double us);                   // "112.3", four digits that matter
+// ---- numbers for readers ----
+std::string us_text(double us);                   // "112.3", four significant digits
 std::string interval_text(const Timing& timing);  // "112.1 .. 112.6"
 std::string seconds_text(double seconds);         // "8.2 s", "3 min 05 s"
 std::string bytes_text(std::size_t bytes);        // "48 KiB"
@@ -29,7 +29,7 @@ std::string rate_title(const Op& op);  // "TFLOP/s"
 std::string problem_text(const Problem& problem);
 // "NVIDIA H200 (sm_90a, 132 SMs)".
 std::string device_text(const DeviceIdentity& identity);
-// The architecture, empty for a device we do not support.
+// The architecture; empty for an unsupported device.
 std::string arch_or_empty(const DeviceIdentity& identity);
 
 // The finalists' table of a tune. Unless `full`, parameters common to all rows are printed once, above the table.
