@@ -22,6 +22,7 @@ from ._attention import attention
 from ._collect import collect
 from ._engine import handle, refresh
 from ._inductor import autotune_mm, disable_inductor, enable_inductor
+from ._masks import SaneMasks, sane_masks
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
 from ._patch import Patch, clear_misses, misses, patch
 from ._race import graph_of, race, race_runs, ratio, time_us
@@ -32,6 +33,7 @@ __all__ = [
     "ModelReport",
     "OPERATORS",
     "Patch",
+    "SaneMasks",
     "TunedProblem",
     "addmm",
     "attention",
@@ -51,6 +53,7 @@ __all__ = [
     "race_runs",
     "ratio",
     "refresh",
+    "sane_masks",
     "scaled_mm",
     "softmax",
     "time_us",

@@ -11,7 +11,7 @@ grad_enabled = torch.is_grad_enabled
 is_compiling = torch.compiler.is_compiling
 any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
 _dispatch_modes = torch._C._len_torch_dispatch_stack
-_tracing_state = torch._C._get_tracing_state  # of torch.jit.trace, which records what the dispatcher sees
+tracing_state = torch._C._get_tracing_state  # of torch.jit.trace, which records what the dispatcher sees
 _function_modes = torch._C._is_torch_function_mode_enabled
 functorch_layer = torch._C._functorch.peek_interpreter_stack
 
@@ -29,7 +29,7 @@ def is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
         and not a.is_nested
         and not b.is_nested
         and not any_autocast()
-        and _tracing_state() is None
+        and tracing_state() is None
         and not _dispatch_modes()
         and not _function_modes()
         and functorch_layer() is None

@@ -1,11 +1,12 @@
 """`tune(model, inputs)`: finds the problems that a model runs, tunes them, and tells what changed."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from . import _masks
 from ._collect import collect
 from ._contenders import contenders
 from ._engine import refresh
@@ -46,6 +47,7 @@ class ModelReport:
 
     problems: List[TunedProblem]
     sweep: SweepResult
+    masks: _masks.SaneMasks = field(default_factory=_masks.SaneMasks)  # `masks.undo()` gives the model its own masks back
 
     @property
     def gain_us(self) -> float:
@@ -67,6 +69,8 @@ class ModelReport:
             rows.append((str(each.calls), *(f"{time:.1f}" for time in times), each.problem.key))
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         lines = ["  ".join([*(row[i].rjust(widths[i]) for i in range(5)), row[5]]) for row in rows]
+        if self.masks.changed:
+            lines.append(str(self.masks))
         return "\n".join([*lines, f"expected gain of a step: {self.gain_us:.1f} us"])
 
 
@@ -85,13 +89,15 @@ def tune(
     total_budget: Optional[str] = None,
     progress: Optional[ProgressFunction] = None,
     rounds: int = 9,
+    sane_masks: bool = True,
     **options: Any,
 ) -> ModelReport:
     """Runs `model(*example_inputs)` once, tunes the products and attentions that it runs, and reports each one's time before and after beside torch's.
 
     backward: runs `.sum().backward()` of the (first) result too, and tunes what that runs. budget, total_budget, progress and options are
     `autotune.sweep`'s; the search runs in processes of its own and needs part of the GPU's memory for itself. Afterwards every plan is looked up
-    anew, so that `patch()` and the operators use the winners. Models are called as they are: without torch.compile.
+    anew, so that `patch()` and the operators use the winners. sane_masks: gives a module's attention masks that torch's own fused kernels take
+    (see `autotune.torch.sane_masks`), and leaves it so; the report's `masks.undo()` takes them back. Models are called as they are: without torch.compile.
     """
 
     def step() -> None:
@@ -100,6 +106,7 @@ def tune(
             first = result[0] if isinstance(result, (tuple, list)) else result
             first.float().sum().backward()
 
+    masks = _masks.sane_masks(model) if sane_masks and isinstance(model, torch.nn.Module) else _masks.SaneMasks()
     with torch.enable_grad() if backward else torch.no_grad():
         problems = collect(step)
     before = {problem: _times(problem, rounds) for problem in problems}
@@ -112,4 +119,5 @@ def tune(
             for problem, calls in problems.items()
         ],
         swept,
+        masks,
     )

@@ -1,0 +1,229 @@
+"""`sane_masks(model)`: attention masks that torch's fused kernels take, and none where none is needed. No kernel of ours is involved.
+
+torch's fused attention refuses a mask whose last stride is not 1, and computes all scores in f32 then. transformers makes such masks: T5's position
+bias always is one, and where code is compiled or captured in a graph it makes a mask of ones even for a model that was given none.
+
+The model's attention implementation becomes a registered one of ours, which is transformers' own with other masks. It is a word in the model's
+configuration, so torch.compile guards it, a deep copy and a pickle keep it, and no other model sees it. A saved configuration does not have it.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from ._guards import tracing_state
+
+NAME = "autotune_sdpa"  # transformers looks for "sdpa" in the words of implementations by torch's function
+_COMPARES = re.compile(r"""["']sdpa["']""")  # a model that compares the word would take another path for ours
+_PACKED = "position_ids"  # a caller that packs several sequences into a row says so by these
+
+_MARK = "_autotune_masks"
+
+# Of the calls of models that run now: whether the caller gave position ids. Entries are equal or not, so that threads may take each other's.
+_calls: List[bool] = []
+
+
+def mark() -> None:
+    """An attribute of a model, so that whoever reads the model from a pickle imports this module, without which transformers does not know NAME."""
+
+
+class SaneMasks:
+    """What sane_masks() changed in a model. `undo()` takes it back; `changed` and `left` say of each part what was done or why not."""
+
+    def __init__(self) -> None:
+        self.changed: List[str] = []
+        self.left: List[str] = []
+        self._configs: List[Tuple[Any, str]] = []
+        self._hooked: List[torch.nn.Module] = []
+
+    def undo(self) -> None:
+        """Gives the model transformers' own masks back."""
+        for config, word in self._configs:
+            if config._attn_implementation_internal == NAME:
+                config._attn_implementation_internal = word
+        for module in self._hooked:
+            _unhook(module)
+        self._configs, self._hooked, self.changed = [], [], []
+
+    def __bool__(self) -> bool:
+        return bool(self._configs)
+
+    def __str__(self) -> str:
+        lines = [f"sane masks in {each}" for each in self.changed] + [f"masks left alone in {each}" for each in self.left]
+        return "\n".join(lines or ["no attention by torch's function in a model of transformers"])
+
+
+def sane_masks(model: torch.nn.Module) -> SaneMasks:
+    """Gives the transformers models in `model` masks that torch's fused attention takes. Call it before torch.compile and before a capture.
+
+    - A mask or bias whose last stride is not 1 is made contiguous: torch's fused kernels refuse it only for its strides.
+    - A model that is given no mask makes none in compiled and captured code either, where transformers makes one of ones.
+    - Padding masks, packed sequences, windows and custom masks stay what they are.
+
+    Results are those of torch on the same mask. Models that use another implementation than "sdpa", or that compare this word in their code, are
+    left alone, and so is every call of scaled_dot_product_attention outside of transformers; the result says so. A second call changes nothing more.
+    """
+    made = SaneMasks()
+    models = [each for each in model.modules() if _is_transformers(each)]
+    if not models:
+        return made
+    _register()
+    for each in models:
+        _adapt(each, made)
+    return made
+
+
+def _is_transformers(module: torch.nn.Module) -> bool:
+    transformers = sys.modules.get("transformers.modeling_utils")
+    return transformers is not None and isinstance(module, transformers.PreTrainedModel)
+
+
+def _adapt(model: torch.nn.Module, made: SaneMasks) -> None:
+    name = type(model).__name__
+    config: Any = model.config
+    word = config._attn_implementation
+    if word == NAME:
+        made._configs.append((config, "sdpa"))
+        _hook(model, made)
+        return
+    if word != "sdpa":
+        made.left.append(f"{name}: its attention is {word!r}")
+    elif _COMPARES.search(_source(type(model))):
+        made.left.append(f"{name}: its code compares the name of its attention")
+    else:
+        config._attn_implementation_internal = NAME
+        made._configs.append((config, word))
+        made.changed.append(name)
+        _hook(model, made)
+
+
+def _source(kind: type) -> str:
+    try:
+        return inspect.getsource(sys.modules[kind.__module__])
+    except (OSError, TypeError, KeyError):
+        return "'sdpa'"  # nobody knows what it compares
+
+
+def _hook(model: torch.nn.Module, made: SaneMasks) -> None:
+    """Makes each call of a model with position ids known to the mask functions, which see only the ids that the model makes otherwise."""
+    made._hooked.append(model)
+    model.__dict__[_MARK] = mark
+    if _PACKED not in inspect.signature(type(model).forward).parameters:
+        return
+    if _enter not in model._forward_pre_hooks.values():
+        model.register_forward_pre_hook(_enter, with_kwargs=True)
+        model.register_forward_hook(_leave, with_kwargs=True, always_call=True)
+
+
+def _unhook(model: torch.nn.Module) -> None:
+    flags = model._forward_pre_hooks_with_kwargs, model._forward_hooks_with_kwargs, model._forward_hooks_always_called
+    for hooks, own in ((model._forward_pre_hooks, _enter), (model._forward_hooks, _leave)):
+        for key in [key for key, hook in hooks.items() if hook is own]:
+            hooks.pop(key)
+            for of_flag in flags:
+                of_flag.pop(key, None)
+    model.__dict__.pop(_MARK, None)
+
+
+def _gives_positions(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    if kwargs.get(_PACKED) is not None:
+        return True
+    if len(args) < 2:  # the first is what the model reads
+        return False
+    place = list(inspect.signature(type(model).forward).parameters).index(_PACKED) - 1
+    return len(args) > place and args[place] is not None
+
+
+def _enter(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    _calls.append(_gives_positions(model, args, kwargs))
+
+
+def _leave(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
+    given = _gives_positions(model, args, kwargs)
+    if given in _calls:
+        _calls.remove(given)
+
+
+def contiguous_rows(mask: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """The mask as torch's fused attention takes it, with the same values."""
+    if mask is None or mask.dim() == 0 or mask.stride(-1) == 1 or mask.shape[-1] == 1:
+        return mask
+    return mask.contiguous()
+
+
+_registered = False
+
+
+def _register() -> None:
+    """Adds our implementation to transformers' registries."""
+    global _registered
+    if _registered:
+        return
+    modules: Any = (importlib.import_module(f"transformers.{name}") for name in ("masking_utils", "modeling_utils"))
+    masking_utils, modeling_utils = modules
+    modeling_utils.AttentionInterface.register(NAME, _attention(modeling_utils.ALL_ATTENTION_FUNCTIONS["sdpa"]))
+    masking_utils.AttentionMaskInterface.register(NAME, _mask(masking_utils.sdpa_mask))
+    # Only this function knows the configuration where packed sequences are looked for.
+    masking_utils._preprocess_mask_arguments = _unpacked(masking_utils._preprocess_mask_arguments)
+    _registered = True
+
+
+def _attention(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def attend(
+        module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Optional[torch.Tensor], **options: Any
+    ) -> Any:
+        if options.get("position_bias") is not None:
+            options["position_bias"] = contiguous_rows(options["position_bias"])
+        return theirs(module, query, key, value, contiguous_rows(attention_mask), **options)
+
+    return attend
+
+
+def _mask(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*arguments: Any, **options: Any) -> Any:
+        if not arguments and _needs_none(**options):
+            return None
+        return contiguous_rows(theirs(*arguments, **options))
+
+    return make
+
+
+def _needs_none(
+    q_length: int,
+    kv_length: int,
+    attention_mask: Optional[torch.Tensor] = None,
+    local_size: Optional[int] = None,
+    allow_is_causal_skip: bool = True,
+    allow_is_bidirectional_skip: bool = False,
+    **_: Any,
+) -> bool:
+    """Whether attention without a mask, causal or not as the layer says, is the same. transformers knows it too, but not in code that is compiled
+    or captured: an exported program may run on other lengths. torch.compile guards the lengths, and a graph has them fixed."""
+    # torch.compiler.is_exporting() is always true in code that torch.compile traces.
+    if attention_mask is not None or getattr(torch.compiler, "_is_exporting_flag", True) or tracing_state() is not None:
+        return False
+    if local_size is not None and kv_length >= local_size:
+        return False
+    return allow_is_bidirectional_skip or (allow_is_causal_skip and (q_length == 1 or kv_length == q_length))
+
+
+def _unpacked(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def preprocess(
+        config: Any, inputs_embeds: Any, attention_mask: Any, past_key_values: Any, position_ids: Any, *more: Any, **options: Any
+    ) -> Any:
+        if config._attn_implementation == NAME and _calls and True not in _calls:
+            position_ids = None  # the model's own: one sequence a row
+        return theirs(config, inputs_embeds, attention_mask, past_key_values, position_ids, *more, **options)
+
+    return preprocess
+
+
+if "transformers" in sys.modules:  # a pickled model needs our implementation as soon as it is read
+    try:
+        _register()
+    except Exception:  # a transformers without these registries
+        pass
