@@ -1,8 +1,8 @@
 #pragma once
-// C of the partial sums that split-K left in the workspace, in f32 with rows padded to four, added in the order of the parts. Needs
-// common/types.cuh and reads_c.
+// Computes C from the partial sums that split-K left in the workspace: f32, rows padded to four elements, added in the order of
+// the parts. Needs common/types.cuh and reads_c.
 
-// One thread makes four elements of a row.
+// A thread computes four elements of a row.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_reduce)(const f32* partial, f32* c, float alpha, float beta, int m, int n, i64 ldc, int batch, i64 stride_c,
                             int split_k) {

@@ -1,9 +1,9 @@
-// A copy of an f32 operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed. Needs common/types.cuh.
+// Copies an f32 operand to the workspace with rows padded to 16 bytes, as stored or transposed. Needs common/types.cuh.
 #pragma once
 
 namespace {
 
-// By blocks of 256 threads, which take squares of 32 elements.
+// For blocks of 256 threads, which copy squares of 32 x 32 elements.
 __device__ __forceinline__ void arrange(const f32* from, f32* to, int rows, int cols, i64 ld, i64 ld_to, int batch, i64 stride,
                                         int transposes) {
     __shared__ f32 square[32][33];

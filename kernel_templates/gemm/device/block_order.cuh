@@ -1,16 +1,16 @@
 #pragma once
-// Which tile of C a block computes. Tiles are walked in panels `group` tiles wide, across a panel first, so that blocks running
-// together share operands in the L2.
+// Maps a block to its tile of C. Tiles are visited in panels `group` tiles wide, first across a panel, so that blocks running
+// together share operands in L2.
 
 namespace {
 
 struct BlockOrder {
-    int along_m;  // 1: panels are rows of tiles, and not columns of them
+    int along_m;  // 1: panels are rows of tiles; 0: columns of tiles
     int group;    // tiles across a panel
 };
 
 struct BlockTile {
-    int row, col;  // first of the tile
+    int row, col;  // first row and column of the tile
     int slice;     // index over batches and, with split-K, over parts of K
 };
 

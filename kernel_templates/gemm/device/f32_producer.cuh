@@ -1,6 +1,6 @@
-// How persistent blocks that multiply f32 operands with wgmma take the tiles of C, and load them by TMA, 128 bytes of K at a time. REQUIRES
-// gemm/device/hopper/hopper_ring.cuh and, as constants before the include: block_m, block_n, block_k, cluster_m, cluster_n, cluster_blocks, bytes_x,
-// bytes_y (of a stage) and x_along_m (the operand on wgmma's M side lies along M).
+// For persistent blocks that multiply f32 operands with wgmma: the order of C's tiles, and their loads by TMA, 128 bytes of K at
+// a time. REQUIRES gemm/device/hopper/hopper_ring.cuh and, as constants before the include: block_m, block_n, block_k, cluster_m,
+// cluster_n, cluster_blocks, bytes_x, bytes_y (of a stage) and x_along_m (the operand on wgmma's M side is contiguous along M).
 #pragma once
 
 namespace {
@@ -8,12 +8,12 @@ namespace {
 // ---- the order of work ----
 
 struct Extents {
-    int m, n, k, batch, tiles_m, tiles_n, group, raster;  // m and n as the multiplication sees them; tiles of a whole cluster
+    int m, n, k, batch, tiles_m, tiles_n, group, raster;  // m and n in the multiplication's coordinates; tiles of a whole cluster
     __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
     __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
 };
 
-// Where a block's part of a tile lies.
+// The position of a block's part of a tile.
 struct Tile {
     int m0, n0, batch;
 };
@@ -34,7 +34,7 @@ __device__ __forceinline__ Tile tile_at(const Extents& s, int index, int rank) {
 
 // ---- the producer ----
 
-// One operand's part of a stage, of which each of `shares` blocks loads one for all: rows that lie along K, or slabs of 32 rows.
+// Loads one operand's part of a stage, a share of it in each of `shares` blocks: rows along K, or slabs of 32 rows.
 template <bool k_major, int extent, int shares>
 __device__ __forceinline__ void load_operand(u32 to, const TensorMap* map, u32 barrier, int first, int k, int batch, int share,
                                              unsigned mask) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_operand(u32 to, const TensorMap* map, u32 b
     static_assert(k_major || extent % (32 * shares) == 0, "a share is whole slabs");
 #pragma unroll
     for (int box = 0; box < boxes; ++box) {
-        const int row = share * (extent / shares) + box * 32;  // slabs and rows alike take 128 bytes a row
+        const int row = share * (extent / shares) + box * 32;  // in slabs and in rows alike, a row has 128 bytes
         const int x = k_major ? k : first + row, y = k_major ? first + row : k;
         if constexpr (shares > 1)
             load_box_multicast(to + row * 128, map, barrier, x, y, batch, policy_normal, static_cast<unsigned short>(mask));

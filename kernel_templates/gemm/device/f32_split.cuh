@@ -1,11 +1,12 @@
 #pragma once
-// f32 operands for multipliers that take tf32, which is f32 cut off behind 10 bits of mantissa: the hardware drops the others. Needs
-// common/types.cuh.
+// f32 operands for tensor cores that take tf32, which is f32 truncated to 10 bits of mantissa: the hardware ignores the other
+// bits. Needs common/types.cuh.
 
 namespace {
 
-// Splits an element into a sum of two. `high` is rounded to tf32; `low` is the exact rest, of which the hardware drops one bit at most.
-// Rounding may carry into infinity, and `low` of an infinity is NaN, so results that are not finite are computed again (see exact_sum).
+// Splits an element into a sum of two. `high` is rounded to tf32; `low` is the exact remainder, of which the hardware drops at
+// most one bit. Rounding may overflow to infinity, and `low` of an infinity is NaN, so results that are not finite are computed
+// again (see exact_sum).
 struct TwoParts {
     u32 high, low;
 };

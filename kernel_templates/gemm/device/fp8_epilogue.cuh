@@ -25,7 +25,8 @@ class Epilogue {
         if constexpr (scales_c) scale_ = load_scale(scale_d);
     }
 
-    // Loads the biases of a consumer warpgroup's tile early, and computes where C ends in the tile, in this thread's coordinates.
+    // Loads the biases of a consumer warpgroup's tile early, and computes where C ends within the tile, in this thread's
+    // coordinates.
     template <int bands>
     __device__ __forceinline__ void read(const Extents& s, const Tile& tile, int row0) {
         const int lane = threadIdx.x % 32, row = tile.m0 + row0 + threadIdx.x / 32 % 4 * 16 + lane / 4;
@@ -68,7 +69,7 @@ class Epilogue {
         else
             store_pair<true>(out, s, tile, row, column, sums);
     }
-    // The same without biases that were loaded early.
+    // The same without biases loaded in advance.
     __device__ __forceinline__ void store_sums(const Output& out, const Extents& s, const Tile& tile, int row, int column, const Pair& sums) {
         if constexpr (!has_epilogue) {
             store_pair<true>(out, s, tile, row, column, sums);

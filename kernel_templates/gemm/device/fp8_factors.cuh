@@ -44,7 +44,7 @@ class Factors {
             asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.low), "=f"(pair.high) : "r"(area_ + j * 32));
         return pair;
     }
-    // alpha and the scales times sums of row `half` (0, or 1: eight below) of a band.
+    // alpha and the scales times sums of row `half` of a band (0, or 1: eight rows below).
     __device__ __forceinline__ Pair applied(int band, int half, const Pair& columns, const Pair& sums) const {
         if constexpr (scale_mode != 2) return {alpha_ * sums.low, alpha_ * sums.high};
         const float row = rows_[2 * band + half];
@@ -58,7 +58,8 @@ class Factors {
     u32 area_ = 0;
 };
 
-// Where the block scales of a consumer warpgroup's part of a tile lie. A has one for each row and 128 k, B for 128 columns and 128 k.
+// Addresses of the block scales for a consumer warpgroup's part of a tile. A has one scale for each row and 128 k, B one for 128
+// columns and 128 k.
 struct BlockScales {
     const float* lines;   // the operand with a scale for each line: the scale of this thread's first line
     const float* blocks;  // the operand with a scale for each block: the scale of this tile's first block
@@ -90,15 +91,15 @@ struct BlockScales {
     __device__ __forceinline__ float block(int after, int step) const { return load_scale(blocks + after * next_block + step * block_k_stride); }
 };
 
-// Whether tiles begin within blocks of scales, or at least end in the next one.
+// Whether a tile may begin inside a block of scales and end in the next one.
 constexpr int in_blocks = swap_ab ? block_m : block_n;
 constexpr bool lies_across_blocks = scale_mode == 3 && in_blocks % scale_block != 0 && scale_block % in_blocks != 0;
 constexpr int touched_blocks = scale_block % in_blocks == 0 ? 1 : 2;  // at most
-// How many elements of its first block of scales lie before the tile.
+// The number of elements of its first block of scales that come before the tile.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 
-// Block scales in a stage of the ring: one for each line of the tile, then a chunk of 16 bytes for each block that the tile touches. A
-// chunk has a place for each of four steps, so a whole chunk can be copied at once.
+// Block scales in a stage of the ring: one for each line of the tile, then a chunk of 16 bytes for each block that the tile
+// touches. A chunk has room for four steps, so a whole chunk can be copied at once.
 constexpr int scale_lines = swap_ab ? block_n : block_m;
 constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 2 * 4) * 4 : 0;
 __device__ __forceinline__ u32 place_in_chunk(int step) { return (step & 3) * 4; }
@@ -112,8 +113,8 @@ __device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-// The scales of a tile from one step on: of its lines, of its first block and of the block `after` it, and how many lines the operand still
-// has.
+// The scales of a tile from one step on: of its lines, of its first block or of the block `after` it; and how many lines the
+// operand has from there.
 struct TileScales {
     const float *lines, *blocks;
     int count;
@@ -128,7 +129,7 @@ struct TileScales {
     }
 };
 
-// Whether all scales lie in whole chunks of 16 bytes, lines side by side and blocks along K.
+// Whether all scales can be copied in whole chunks of 16 bytes: scales of lines contiguous, scales of blocks contiguous along K.
 __device__ __forceinline__ bool lie_in_chunks(const Scales& scales, const Extents& s) {
     const ScaleStrides& of_lines = swap_ab ? scales.of_y : scales.of_x;
     const ScaleStrides& of_blocks = swap_ab ? scales.of_x : scales.of_y;
@@ -137,9 +138,9 @@ __device__ __forceinline__ bool lie_in_chunks(const Scales& scales, const Extent
     return scale_mode == 3 && of_lines.line == 1 && of_blocks.k == 1 && together % 4 == 0 && addresses % 16 == 0;
 }
 
-// Copies scales in whole chunks by the copy engine, started by one thread: two arrivals complete a stage's phase of `full`. Copies by a
-// warp's lanes (ScaleFeed) queue behind 48 KiB of operands and arrived last: 1,174 clocks a step, where DeepGEMM takes 1,107
-// (4096x4096x7168, 256x128, H200, 2026-11-23).
+// Copies scales in whole chunks by the copy engine, started by one thread: two arrivals complete a stage's phase of `full`.
+// Copies by a warp's lanes (ScaleFeed) wait behind 48 KiB of operands and arrive last: they took 1,174 clocks per step, while
+// DeepGEMM takes 1,107 (4096x4096x7168, 256x128, H200, 2026-11-23).
 class ScaleChunks {
   public:
     __device__ __forceinline__ ScaleChunks(const Scales& scales, const Extents& s, const Tile& tile, int step) {
@@ -165,8 +166,8 @@ class ScaleChunks {
     int line_bytes_, next_block_;  // distance from a block's scales to those of the next block
 };
 
-// One lane's part of copying scales in any other layout: 33 arrivals, the copy engine's and one of each lane, complete a stage's phase of
-// `full`. A stage lasts 500 clocks and a lane's instructions run one after the other, so they are few.
+// One lane's part of copying scales in any other layout: 33 arrivals, the copy engine's and one per lane, complete a stage's
+// phase of `full`. A stage lasts 500 clocks and a lane's instructions run one after the other, so there are only few.
 class ScaleFeed {
   public:
     __device__ __forceinline__ ScaleFeed(const Scales& scales, const Extents& s, const Tile& tile, int step)
@@ -201,11 +202,11 @@ class ScaleFeed {
     bool in_chunks_;
 };
 
-// A thread's scales of one step of 128 k, for `held_bands` of the tile's bands of rows at a time.
+// A thread's scales for one step of 128 k, for `held_bands` of the tile's bands of rows at a time.
 template <int held_bands>
 class StepScales {
   public:
-    // Reads from device memory before the multiplications, which take about as long.
+    // Reads from device memory, before the multiplications, which take about as long.
     __device__ __forceinline__ void read(const BlockScales& from, int step) {
         if constexpr (scale_mode == 3) {
             second_block_ = from.second_block;
@@ -217,7 +218,7 @@ class StepScales {
         }
     }
 
-    // From the stage of `step`. `row0`: the first row of the band in the tile.
+    // Reads from the stage of `step`. `row0`: the band's first row in the tile.
     __device__ __forceinline__ void read_stage(u32 stage, int row0, int column_in_block, int step) {
         if constexpr (scale_mode == 3) {
             const int lane = threadIdx.x % 32;
@@ -273,14 +274,14 @@ class StepScales {
     static constexpr int line_count = scale_mode != 3 ? 1 : swap_ab ? block_n / 4 : 2 * held_bands;
     // A consumer warpgroup's 64 or 128 rows lie in one block.
     static constexpr int block_count = swap_ab || scale_block % block_n == 0 ? 1 : 2;
-    // The largest run of columns that lies in one block wherever the tile begins: the greatest power of two that divides both.
+    // The longest run of columns that lies in one block wherever the tile begins: the greatest power of two that divides both.
     static constexpr int chunk_columns = (block_n & -block_n) < scale_block ? (block_n & -block_n) : scale_block;
     static constexpr int chunk_count = block_n / chunk_columns;
     float lines_[line_count], blocks_[block_count];
     int second_block_;
 };
 
-// A tile's sums to C, of one consumer warpgroup.
+// Stores the sums of one consumer warpgroup's tile to C.
 __device__ __forceinline__ void store_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Factors& factors,
                                              Epilogue& epilogue, const Sums& acc) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;

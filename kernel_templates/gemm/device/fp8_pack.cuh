@@ -1,9 +1,9 @@
-// Packing of fp8 operands whose rows are not 16-byte aligned: a copy in the workspace with rows padded to 16 bytes of zeros.
+// Packs fp8 operands whose rows are not 16-byte aligned: copies them to the workspace with rows padded to 16 bytes by zeros.
 #pragma once
 
 namespace {
 
-// Four bytes from an address of any alignment; only the first `count` are needed.
+// Reads four bytes from an address of any alignment; only the first `count` are needed.
 __device__ __forceinline__ u32 gather_word(const u8* from, int count) {
     u32 word = 0;
 #pragma unroll
@@ -11,7 +11,7 @@ __device__ __forceinline__ u32 gather_word(const u8* from, int count) {
     return word;
 }
 
-// A grid of any size; a thread copies 16 bytes at a time.
+// For a grid of any size; a thread copies 16 bytes at a time.
 __device__ __forceinline__ void pack_bytes(const u8* from, u8* to, int rows, int cols, i64 ld, i64 ld_packed, int batch, i64 stride) {
     const i64 chunks = ld_packed / 16;
     const i64 all = chunks * rows * batch;

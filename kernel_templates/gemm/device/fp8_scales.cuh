@@ -1,18 +1,19 @@
-// Scales of fp8 products, in device memory. X and Y are the operands on the multiplication's M and N side. REQUIRES gemm/device/pairs.cuh,
-// gemm/device/hopper/hopper_schedule.cuh and, before the include: scale_mode (0: none, 1: of tensors, 2: of rows of A and columns of B, 3: of 128 k of
-// those, for 128 columns of B at once).
+// Scales of fp8 products, in device memory. X and Y are the operands on the M and N side of the multiplication. REQUIRES
+// gemm/device/pairs.cuh, gemm/device/hopper/hopper_schedule.cuh and, before the include: scale_mode (0: none, 1: per tensor, 2:
+// per row of A and column of B, 3: per 128 k, for each row of A and for each 128 columns of B).
 #pragma once
 
 namespace {
 
 constexpr int scale_block = 128;  // length of a block along K, and its number of columns of B
 
-// Elements between scales: of two batches, of two lines (rows of A; columns of B, or blocks of 128 of them), of two runs of 128 k.
+// Distances between scales, in elements: of two batches, of two lines (rows of A; columns of B, or blocks of 128 of them), of two
+// runs of 128 k.
 struct ScaleStrides {
     i64 batch, line, k;
 };
 
-// In order with other volatile reads and barriers: a scale may have been written by the grid before.
+// Ordered with other volatile reads and barriers, because the previous grid may have written the scale.
 __device__ __forceinline__ float load_scale(const float* from) {
     float value;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(from));
@@ -27,7 +28,7 @@ struct Scales {
         if constexpr (scale_mode == 1) return alpha * (load_scale(x) * load_scale(y));
         return alpha;
     }
-    // The scale of a row or of a column of the multiplication. Lines beyond the edge get that of the last line.
+    // The scale of a row or column of the multiplication. Lines beyond the edge get the scale of the last line.
     __device__ __forceinline__ float of_row(const Extents& s, const Tile& tile, int row) const {
         return load_scale(x + tile.batch * of_x.batch + min(row, s.m - 1) * of_x.line);
     }

@@ -1,9 +1,9 @@
-// Packing of operands whose rows are not 16-byte aligned: a copy in the workspace with padded rows. Needs common/types.cuh.
+// Packs operands whose rows are not 16-byte aligned: copies them to the workspace with padded rows. Needs common/types.cuh.
 #pragma once
 
 namespace {
 
-// Sixteen bytes from byte `shift` (even, below 16) of the thirty-two of `low` and `high` on.
+// The sixteen bytes that begin at byte `shift` (even, below 16) of the thirty-two in `low` and `high`.
 __device__ __forceinline__ uint4 realigned(const uint4& low, const uint4& high, u32 shift) {
     const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
     u32 by_eight[6], by_four[5];
@@ -22,8 +22,8 @@ __device__ __forceinline__ uint4 first_of(const uint4& value, int count) {
     return uint4{word(value.x, 0), word(value.y, 2), word(value.z, 4), word(value.w, 6)};
 }
 
-// Eight neighbouring 16-bit elements from `from` on: the first `count`, then zeros. Reads the aligned 16 bytes around them only between
-// `begin` and `end`, the operand's own memory.
+// Eight neighbouring 16-bit elements from `from` on: the first `count`, then zeros. It reads the aligned 16 bytes around them,
+// but only between `begin` and `end`, the bounds of the operand.
 __device__ __forceinline__ uint4 load_eight(const u16* from, int count, const u16* begin, const u16* end) {
     const u64 address = reinterpret_cast<u64>(from);
     const uint4* const aligned = reinterpret_cast<const uint4*>(address & ~15ull);

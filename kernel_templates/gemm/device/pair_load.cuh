@@ -1,4 +1,4 @@
-// Reads of C into registers, by loads that wait for no store. REQUIRES gemm/device/hopper/hopper_parts.cuh and its requirements.
+// Loads C into registers without waiting for stores. REQUIRES gemm/device/hopper/hopper_parts.cuh and its requirements.
 #pragma once
 
 namespace {
@@ -8,8 +8,8 @@ __device__ __forceinline__ Pair unpack2(u32 pair) {
     return {to_f32(Element{static_cast<u16>(pair)}), to_f32(Element{static_cast<u16>(pair >> 16)})};
 }
 
-// Two neighbouring columns of C; zeros outside of it. They stay two registers where they are read one by one, because packing them would
-// wait for the loads.
+// Two neighbouring columns of C; zeros outside of it. Elements that are read one by one stay in two registers, because packing
+// them would wait for the loads.
 constexpr bool reads_pairs_of_c = !swap_ab && align_c >= 4;
 struct PairOfC {
     u32 low = 0, high = 0;

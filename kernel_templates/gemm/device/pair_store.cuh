@@ -7,7 +7,7 @@ namespace {
 struct Output {
     Out* c;
     const hopper::TensorMap* map;
-    u64 policy;  // cache policy of what TMA stores
+    u64 policy;  // cache policy for TMA stores
     float alpha, beta;
     long long ldc, stride_c;
     Register* partial;  // slots of block_m * block_n sums

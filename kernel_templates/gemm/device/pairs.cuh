@@ -1,6 +1,7 @@
-// Sums as wgmma and mma.sync leave them in a thread's registers, by pairs of neighbouring columns. REQUIRES common/types.cuh and, as a
-// constant before the include: converts_pairs (1: one instruction of PTX rounds both elements of a pair; 0: one each). ptxas makes one
-// instruction of either, with the operands' registers chosen otherwise: which it is, is part of the code that winners were measured with.
+// A thread's sums as wgmma and mma.sync leave them in registers, in pairs of neighbouring columns. REQUIRES common/types.cuh and,
+// as a constant before the include: converts_pairs (1: one PTX instruction rounds both elements of a pair; 0: one each). ptxas
+// compiles both to one instruction, but with different operand registers. Winners were measured with one of them, so the choice
+// is part of the code.
 #pragma once
 
 namespace {

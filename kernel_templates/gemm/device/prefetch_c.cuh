@@ -1,15 +1,15 @@
-// Fetches C into L2 while products are computed, so that the end of a tile finds it there, half as far away as memory. REQUIRES
-// common/types.cuh.
+// Fetches C into L2 while products are computed, so that the end of a tile finds it there, at half the latency of memory.
+// REQUIRES common/types.cuh.
 #pragma once
 
 namespace {
 
-// Fetches into L2 the `rows` x `cols` elements of C from `corner` on that exist, at most `most_cols` of them in a row. Called by `threads`
-// threads; this is number `thread`. Allowed before a dependent launch's turn, because all writes meet in L2.
+// Fetches into L2 the existing elements of C among `rows` x `cols` from `corner` on, at most `most_cols` of them per row. Called
+// by `threads` threads; this is number `thread`. Allowed before a dependent launch's turn, because all writes go through L2.
 template <int most_cols, class Out>
 __device__ __forceinline__ void prefetch_c(const Out* corner, long long ldc, int rows, int cols, int thread, int threads) {
     constexpr int sector = 32 / static_cast<int>(sizeof(Out));
-    constexpr int along = (most_cols + sector - 1) / sector + 1;  // a row need not begin where a sector does
+    constexpr int along = (most_cols + sector - 1) / sector + 1;  // a row may begin in the middle of a sector
 #pragma unroll 1
     for (int i = thread; i < rows * along; i += threads) {
         const int row = i / along, col = min(i % along * sector, cols - 1);

@@ -1,5 +1,5 @@
 #pragma once
-// The end of a gemm: alpha times a run of sums, plus beta times C, rounded once. Needs common/types.cuh.
+// Finishes a gemm: alpha times a run of sums, plus beta times C, rounded once. Needs common/types.cuh.
 
 namespace {
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width
 // The same, reading the old values of C here.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
-    if (valid <= 0) return;  // Before the read: otherwise the compiler reads all of a tile first, and spills.
+    if (valid <= 0) return;  // Returns before the read: otherwise the compiler reads all of a tile first, and spills.
     Pack<Out, width> before;
     if (beta != 0.0F) before = read_run<width>(c, valid);
     store_run<width>(sums, before, c, alpha, beta, valid);

@@ -1,11 +1,11 @@
 #pragma once
-// Copies of an operand's tiles from global to shared memory, tile after tile along K, through registers or by cp.async. What lies
-// outside the operand is never read and arrives as zeros. Needs common/ptx.cuh and common/types.cuh.
+// Copies an operand's tiles from global to shared memory, one after another along K, through registers or by cp.async. Elements
+// outside the operand are never read and become zeros. Needs common/ptx.cuh and common/types.cuh.
 
 namespace {
 
-// A tile of `extent` of M or N by `depth` of K, in the order of memory (rows of K, or rows of M or N), rows `ld` elements apart. `access`:
-// bytes that divide every row's address. The operand has 16-bit elements.
+// A tile of `extent` of M or N by `depth` of K, in the order of memory (rows of K, or rows of M or N), with `ld` elements from
+// row to row. `access`: bytes that divide every row's address. The operand has 16-bit elements.
 template <class In, int extent, int depth, bool k_contiguous, int ld, int threads, int access>
 struct TileCopy {
     static constexpr int rows = k_contiguous ? extent : depth;
@@ -39,11 +39,11 @@ struct TileCopy {
         destination = (row * ld + col) * 2;
     }
 
-    // Whether a pass has a row for this thread: the last one of a small tile may not.
+    // Whether this thread has a row in the pass: in the last pass of a small tile it may have none.
     __device__ __forceinline__ static bool takes_part(int pass) {
         return rows % rows_a_pass == 0 || pass * rows_a_pass + static_cast<int>(threadIdx.x) / chunks < rows;
     }
-    // Elements of the chunk that the operand has.
+    // The number of existing elements in the chunk.
     __device__ __forceinline__ int valid(int pass) const {
         return pass * rows_a_pass < rows_left ? max(0, min(chunk, cols_left)) : 0;
     }
@@ -72,7 +72,7 @@ struct TileCopy {
         (k_contiguous ? cols_left : rows_left) -= depth;
     }
 
-    // ---- through registers: a tile is read at one place and written at another ----
+    // ---- through registers: a tile is read at one point of the program and written at another ----
 
     __device__ __forceinline__ void read(Held& held) {
 #pragma unroll
@@ -86,7 +86,7 @@ struct TileCopy {
         }
     }
 
-    // ---- by cp.async, where rows are aligned to the 4 bytes that it moves at least ----
+    // ---- by cp.async, for rows that are aligned to its minimum of 4 bytes ----
 
     __device__ __forceinline__ void start(u32 stage) {
 #pragma unroll

@@ -18,8 +18,8 @@ using gemm::DefaultChoice;
 using gemm::Gemm;
 using std::int64_t;
 
-constexpr int64_t kLoadedRegisters = 64;  // loads of a round: with more of them the compiler issues few at once
-constexpr int64_t kOtherRegisters = 24;   // addresses; and two a column, its sum and its place
+constexpr int64_t kLoadedRegisters = 64;  // loads of a round: with more registers the compiler issues only few at once
+constexpr int64_t kOtherRegisters = 24;   // addresses; plus two per column, its sum and its offset
 
 // ---- the space ----
 

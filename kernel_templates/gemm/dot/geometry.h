@@ -8,14 +8,14 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// Shared by gemm/dot's rules, cost model and launch plan. The same formulas stand in kernel.cuh.
+// Shared by gemm/dot's rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::dot {
 
-// The lines of X are shared out among blocks.
+// Lines of X, which are distributed among blocks.
 struct Streams : gemm::Streams {
     using gemm::Streams::Streams;
 
-    // k that one access reads, of X and of Y
+    // k per access, of X and of Y
     std::int64_t width() const { return x_along_k ? align_x / gemm::kElementBytes : 1; }
     std::int64_t width_y() const { return y_along_k ? std::min(width(), align_y / gemm::kElementBytes) : 1; }
 };

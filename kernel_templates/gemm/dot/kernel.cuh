@@ -17,8 +17,8 @@ constexpr int reads_c = ${reads_c};    // 0: beta is known to be 0; reading C is
 constexpr bool swap_ab = ${swap_ab};   // X is B
 constexpr int threads = ${threads};
 constexpr int lanes = ${lanes};        // threads that share a line of X
-constexpr int columns = ${columns};    // lines of Y, so sums of a thread
-constexpr int unroll = ${unroll};      // accesses of X on their way at once
+constexpr int columns = ${columns};    // lines of Y, and sums per thread
+constexpr int unroll = ${unroll};      // accesses of X in flight at once
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -29,27 +29,27 @@ constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
 constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
 constexpr int align_x = swap_ab ? align_b : align_a;
 constexpr int align_y = swap_ab ? align_a : align_b;
-constexpr int width = x_along_k ? align_x / 2 : 1;                    // k of an access of X
+constexpr int width = x_along_k ? align_x / 2 : 1;                    // k per access of X
 constexpr int width_y = y_along_k ? smaller(width, align_y / 2) : 1;  // the same for Y
 constexpr int block_lines = threads / lanes;
-constexpr int in_warp = x_along_k ? smaller(lanes, 32) : 1;  // lanes whose sums shuffles add
-constexpr int apart = lanes / in_warp;                       // sums that then meet in shared memory
+constexpr int in_warp = x_along_k ? smaller(lanes, 32) : 1;  // lanes whose sums are added by shuffles
+constexpr int apart = lanes / in_warp;                       // sums that are then added in shared memory
 
 static_assert(sizeof(In) == 2);
 static_assert(threads % lanes == 0 && threads % 32 == 0 && columns <= lanes, "a thread stores one element at most");
 static_assert(x_along_k || block_lines % 8 == 0, "a warp reads runs of neighbouring lines");
 
-// Where a thread reads its line of X and the block's lines of Y.
+// Addresses from which a thread reads its line of X and the block's lines of Y.
 struct Source {
     const In *x, *y;
     i64 x_step, y_step;  // distance from one k to the next
     i64 column_step;     // distance from one line of Y to the next
-    int last_column;     // last column that exists; columns behind it read that one, and their sums are not stored
+    int last_column;     // last existing column; later ones read this column, and their sums are not stored
 
     __device__ __forceinline__ i64 column(int c) const { return min(c, last_column) * column_step; }
 };
 
-// `elements` k, `piece` in an access.
+// Reads `elements` k at `piece` of an access.
 template <int elements, int piece>
 __device__ __forceinline__ void read(In (&to)[elements], const In* from, i64 step) {
 #pragma unroll
@@ -60,8 +60,8 @@ __device__ __forceinline__ void read(In (&to)[elements], const In* from, i64 ste
     }
 }
 
-// Adds this thread's accesses, of `count` in the line. All loads of a round come before its first product. Addresses advance by addition:
-// multiplying them anew would take half of the instructions.
+// Adds this thread's accesses, of `count` in the line. All loads of a round come before its first product. Addresses advance by
+// addition: computing them anew by multiplication would be half of all instructions.
 __device__ __forceinline__ void sum_accesses(f32 (&sums)[columns], const Source& from, int lane, int count) {
     const In* at_x = from.x + lane * width * from.x_step;
     const In* at_y = from.y + lane * width * from.y_step;
@@ -91,7 +91,7 @@ __device__ __forceinline__ void sum_accesses(f32 (&sums)[columns], const Source&
     }
 }
 
-// The k behind the last whole access, one by one.
+// The k after the last whole access, one by one.
 __device__ __forceinline__ void sum_rest(f32 (&sums)[columns], const Source& from, int k, int end) {
 #pragma unroll 1
     for (; k < end; k += lanes) {

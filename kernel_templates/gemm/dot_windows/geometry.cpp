@@ -11,7 +11,7 @@ int64_t ResolvedConfig::block_lines(const gemm::Streams& x) const {
     return x.x_along_k ? groups() * rows : kWindow * std::max<int64_t>(1, groups() - 1);
 }
 
-// Groups with k along X take lines that lie eight apart, so the last eight groups may have one line each.
+// If k is contiguous in X, a group's lines are eight apart, so each of the last eight groups may have only one line.
 int64_t ResolvedConfig::clusters(const gemm::Streams& x) const {
     if (!x.x_along_k) return gemm::ceil_div(x.lines, block_lines(x));
     const int64_t whole = x.lines / (kWindow * rows), left = x.lines % (kWindow * rows);

@@ -8,12 +8,12 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// Shared by gemm/dot_windows' rules, cost model and launch plan. The same formulas stand in kernel.cuh.
+// Shared by gemm/dot_windows' rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::dot_windows {
 
 inline constexpr std::int64_t kWindow = 8;  // elements of a load of 16 bytes
 
-// Of them, those that lie along K.
+// How many of these lie along K.
 inline std::int64_t window_k(const gemm::Streams& x) {
     return x.x_along_k ? kWindow : 1;
 }
@@ -36,7 +36,7 @@ struct ResolvedConfig {
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
     // Threads that share the K of a line, in all blocks of a cluster.
     std::int64_t all_lanes() const { return lanes * cluster_k; }
-    // Lines of X whose elements of C a cluster stores, and clusters for all of them.
+    // Lines of X whose elements of C one cluster stores, and the number of clusters for all lines.
     std::int64_t block_lines(const gemm::Streams& x) const;
     std::int64_t clusters(const gemm::Streams& x) const;
     // Registers for a round of windows, the elements of Y for them, and the sums.

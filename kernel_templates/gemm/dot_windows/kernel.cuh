@@ -19,8 +19,8 @@ constexpr int threads = ${threads};
 constexpr int lanes = ${lanes};        // threads that share a line of X
 constexpr int rows = ${rows};          // lines of X of a thread, k contiguous
 constexpr int columns = ${columns};    // lines of Y
-constexpr int unroll = ${unroll};      // windows of each line on their way at once
-constexpr int cluster_k = ${cluster_k};  // blocks of a cluster that share K: their lanes are as those of one block
+constexpr int unroll = ${unroll};      // windows of each line in flight at once
+constexpr int cluster_k = ${cluster_k};  // blocks of a cluster that share K, as if their lanes were in one block
 // clang-format on
 // ---- end of parameters ----
 #include "common/cluster.cuh"
@@ -45,7 +45,7 @@ struct Operands {
     const In *x, *y;
     i64 ldx, ldy;
     int lines, k;
-    int first_column, last_column;  // columns of Y; those behind the last read the last one, and are not stored
+    int first_column, last_column;  // columns of Y; those after the last read the last one, and are not stored
 
     __device__ __forceinline__ const In* line_of_y(int c) const {
         return y + min(first_column + c, last_column) * (y_along_k ? ldy : 1);
@@ -55,12 +55,13 @@ struct Operands {
     }
 };
 
-// Elements between the last multiple of 16 bytes and an address.
+// Elements between the last multiple of 16 bytes and the address.
 __device__ __forceinline__ int shift_of(const In* at) {
     return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In)) & (window - 1);
 }
 
-// Keeps the loads before it in place. Otherwise the compiler moves each load behind the condition of its product, where it waits alone.
+// Keeps the loads before this call in place. Otherwise the compiler moves each load after the condition of its product, where
+// each is waited for separately.
 __device__ __forceinline__ void loaded(Window& x) {
     asm volatile("" : "+r"(x.raw.x), "+r"(x.raw.y), "+r"(x.raw.z), "+r"(x.raw.w));
 }
@@ -68,7 +69,7 @@ __device__ __forceinline__ void loaded(In& y) {
     asm volatile("" : "+h"(y.bits));
 }
 
-// Zeroes the window unless `mask` is all ones. A branch would make loads wait for each other as well.
+// Zeroes the window unless `mask` is all ones. A branch would also make loads wait for each other.
 __device__ __forceinline__ void keep(Window& x, u32 mask) {
     x.raw.x &= mask, x.raw.y &= mask, x.raw.z &= mask, x.raw.w &= mask;
 }
@@ -86,12 +87,12 @@ struct Element {
 
 namespace along_k {
 
-constexpr int in_warp = smaller(lanes, 32);  // lanes whose sums shuffles add
-constexpr int apart = lanes / in_warp;       // sums that then meet in shared memory
+constexpr int in_warp = smaller(lanes, 32);  // lanes whose sums are added by shuffles
+constexpr int apart = lanes / in_warp;       // sums that are then added in shared memory
 
 using Sums = f32[rows][columns];
 
-// Groups whose numbers are equal modulo eight have lines with the same shift.
+// Groups whose indices are equal modulo eight have lines with the same shift.
 __device__ __forceinline__ int line_of(int group, int row) {
     return group / window * (window * rows) + group % window + window * row;
 }
@@ -104,9 +105,9 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         line[r] = from.x + (at < from.lines ? at : first_line) * from.ldx;
     }
     const int shift = shift_of(line[0]);
-    const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie within the line
-    // All loads of a round, without conditions, so that they are issued before the first product. Behind the end the last window is loaded
-    // again.
+    const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie entirely within the line
+    // All loads of a round, without conditions, so that they are issued before the first product. After the end, the last window
+    // is loaded again.
 #pragma unroll 1
     for (int first = begin + lane; first < end; first += all_lanes * unroll) {
         Window x[unroll][rows];
@@ -145,7 +146,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
             }
         }
     }
-    // At most seven elements before the first whole window and behind the last.
+    // At most seven elements before the first whole window and after the last.
     const int head = min(begin * window - shift, from.k), tail = max(end * window - shift, head);
 #pragma unroll 1
     for (int i = lane; i < 2 * window; i += all_lanes) {
@@ -196,17 +197,17 @@ __device__ __forceinline__ f32 add_up(Sums& sums, int group, int lane, int own, 
 namespace along_lines {
 
 constexpr int owned = window * (groups - 1);  // lines whose elements a block stores
-// Threads that add the sums of an element; neighbours.
+// Neighbouring threads that together add the sums of an element.
 constexpr int helpers = smaller(window, lanes / (window * columns));
 
 using Sums = f32[window][columns];
 
-// A window: `before` its first element, counted from the block's first line.
+// A window; `before` is the index of its first element, counted from the block's first line.
 __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_line, int group, int lane) {
     const In* const row = from.x + first_line + lane * from.ldx;
-    const int shift = shift_of(row), begins = window * group - shift;  // windows begin at this distance from the block's first line
+    const int shift = shift_of(row), begins = window * group - shift;  // windows begin this far from the block's first line
     const int count = lane < from.k ? (from.k - 1 - lane) / all_lanes + 1 : 0;
-    // With eight lines or more, only windows of the first and the last k can begin before X or end behind it.
+    // With eight lines or more, only windows of the first and the last k can extend beyond X.
     const bool all_alone = from.lines < window;
     const bool is_used = first_line + begins < from.lines && begins < owned;
     const bool sticks_out = first_line + begins < 0 || first_line + begins + window > from.lines;
@@ -223,7 +224,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
             for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * to_f32(y[c]);
         }
     };
-    // Element by element: the existing elements of a window that begins before X or ends behind it.
+    // Element by element: the existing elements of a window that extends beyond X.
     const auto alone = [&](int at_k) {
         Window x;
         In y[columns];
@@ -267,9 +268,10 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     if (is_used && last_alone && count > begin) alone(from.k - 1);
 }
 
-// Adds helper number `helper`'s share of the sums of element (line, column) of the block, then all shares.
+// Adds the share of helper number `helper` of the sums of element (line, column) of the block, then adds all shares.
 __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, int lane, int line, int column, int helper) {
-    // Neighbouring windows lie in neighbouring words: an element has the same place in its window for all threads of a warp with one shift.
+    // Neighbouring windows lie in neighbouring words: for all threads of a warp with one shift, an element has the same position
+    // in its window.
     __shared__ f32 left[lanes][columns][window][groups + 1];
 #pragma unroll
     for (int e = 0; e < window; ++e) {
@@ -316,7 +318,7 @@ __device__ __forceinline__ f32 add_blocks(f32 sum) {
 
 }  // namespace
 
-// One block an SM is requested: otherwise the compiler saves registers until no more than two loads are in flight.
+// Requests one block per SM: otherwise the compiler saves registers until only two loads are in flight.
 extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c) {
@@ -332,7 +334,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
                            k,
                            static_cast<int>(blockIdx.y) * columns,
                            (swap_ab ? m : n) - 1};
-    // A thread finds its element of C, and reads the old value, before the first load of X.
+    // Finds its element of C, and reads the old value, before the first load of X.
     Element own;
     int group = 0, lane = 0, element = 0, helper = 0;
     if constexpr (x_along_k) {

@@ -8,21 +8,21 @@ namespace {
 
 // Fitted to 930 trials, most of them of random problems, in a stream on an H200 and an H100: the deviation is 17 %
 // (docs/results/untuned.md).
-constexpr double kSpareRegisters = 20;       // registers that the compiler takes beyond the least
-constexpr double kBytesInFlight = 1849;      // bytes in flight of one SM at which memory reaches half of its rate
+constexpr double kSpareRegisters = 20;       // registers that the compiler uses beyond the minimum
+constexpr double kBytesInFlight = 1849;      // bytes in flight per SM at which memory reaches half of its rate
 constexpr double kBytesPerClockOfSm = 25.6;  // rate of one SM from L2
-constexpr double kBytesPerClockOfY = 1502;   // rate of L2 to blocks that all read the same Y
-constexpr double kClocksOfStep = 92.6;       // a warp's wait for shared memory and its own sums, each step
+constexpr double kBytesPerClockOfY = 1502;   // rate at which L2 serves blocks that all read the same Y
+constexpr double kClocksOfStep = 92.6;       // a warp's wait for shared memory and its own sums, per step
 constexpr double kStartUs = 4.25;
-constexpr double kEarlierUs = 0.251;     // gain of a kernel that fits beside the one before it and reads while that one ends
-constexpr double kElementOfCUs = 0.466;  // each element of a thread, if C is read
-constexpr double kReadingThroughShared = 1.52;  // over reading into registers
-// Clocks to stage Y in shared memory where it cannot be copied as it is: for eight k of a column that are read one by one or from
-// two places, and for 64 k that are distributed to the groups.
+constexpr double kEarlierUs = 0.251;     // gain of a kernel that fits next to its predecessor and reads while that one ends
+constexpr double kElementOfCUs = 0.466;  // per element of a thread, if C is read
+constexpr double kReadingThroughShared = 1.52;  // relative to reading into registers
+// Clocks to stage Y in shared memory if it cannot be copied unchanged: for eight k of a column that are read one by one or from
+// two addresses, and for 64 k that are distributed to the groups.
 constexpr double kClocksOfGather = 556, kClocksOfEight = 84.9, kClocksOfDeal = 3779;
-constexpr double kClocksOfEdgesOfLines = 1368, kClocksOfEdgesOfK = 920;  // an element of a thread
+constexpr double kClocksOfEdgesOfLines = 1368, kClocksOfEdgesOfK = 920;  // per element of a thread
 
-// Clocks of one multiplication on a quarter of an SM. A warp that waits for a whole round of registers leaves it idle in between.
+// Clocks of one multiplication on a quarter of an SM. While a warp waits for a whole round of registers, the quarter is idle.
 double clocks_of_multiply(const ResolvedConfig& s) {
     return s.x_smem != 0 ? 8 : 16.0;
 }
@@ -39,7 +39,7 @@ double resident_blocks(const Grid& grid, const ResolvedConfig& s, const DeviceLi
     return std::max(1.0, std::min({by_registers, by_smem, by_threads, static_cast<double>(limits.blocks_per_sm)}));
 }
 
-// The steps of a warp one after the other, or the multiplications of an SM, whichever takes longer.
+// The steps of a warp one after another, or the multiplications of an SM, whichever take longer.
 double multiply_clocks(const Grid& grid, const ResolvedConfig& s, double waves, double blocks_of_sm) {
     const double steps = std::ceil(static_cast<double>(grid.part_k) / static_cast<double>(32 * s.warps_k));
     const auto multiplies = static_cast<double>(2 * s.tiles() * (s.block_n / 8));
@@ -55,7 +55,7 @@ double reduction_us(const Streams& x, const Grid& grid, const ResolvedConfig& s,
     return us + (s.cluster != 0 ? 3.53 : 2.11 + 2 * partial / bytes_per_us) + 0.0604 * static_cast<double>(s.split_k);
 }
 
-// Clocks in which a block's threads wait for Y on its way to shared memory.
+// Clocks for which a block's threads wait until Y is in shared memory.
 double staging_clocks(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     if (x.y_along_k && x.align_y == 16 && !x.groups_lines() && !x.groups_k()) return 0.0;
     const std::int64_t at_once = x.y_along_k && x.groups_k() ? 64 : 8;  // k that a thread takes
@@ -77,7 +77,7 @@ double elements(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     return std::ceil(a_block / static_cast<double>(s.cluster != 0 ? s.split_k : 1));
 }
 
-// Rows that are not aligned are read in smaller pieces: a twentieth longer for twice as many accesses.
+// Rows that are not aligned are read in smaller pieces: 5 % longer for twice as many accesses.
 double unaligned(const Streams& x) {
     const double halvings = std::log2(16.0 / static_cast<double>(std::min(x.align_x, x.align_y)));
     return 1.0 + 0.0513 * halvings;
@@ -90,7 +90,7 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const auto sms = static_cast<double>(device.identity.sm_count);
     const double clock = device.clock_mhz * 0.704;
     const auto blocks = static_cast<double>(grid.tiles * s.split_k);
-    // 16 clusters of eight blocks need two waves: 23x1895x1151 took 24 us where 9 were predicted for one.
+    // 16 clusters of eight blocks need two waves: 23x1895x1151 took 24 us, but 9 were predicted for one wave.
     const auto cluster_sms = static_cast<double>(gemm::usable_sms(device, s.cluster != 0 ? s.split_k : 1));
     const double slots = resident_blocks(grid, s, device.limits) * cluster_sms;
     const double waves = blocks / slots, whole_waves = std::max(1.0, std::ceil(waves));
@@ -106,10 +106,10 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     const double reading = through_shared * x_bytes / std::min(memory, std::min(blocks, sms) * kBytesPerClockOfSm * clock);
     const double multiplying = multiply_clocks(grid, s, waves, blocks / sms) / clock;
     const double sharing = y_bytes / (kBytesPerClockOfY * clock);
-    // Blocks that run together share the bandwidth and end together; an incomplete last wave has all of it.
+    // Blocks that run together share the bandwidth and end together; an incomplete last wave has the whole bandwidth.
     const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.382 * (std::ceil(waves) - waves) / waves;
     const double start = kStartUs - (s.prefetch_k > 0 && waves <= 1.0 ? kEarlierUs : 0.0);
-    // A warp waits for all of its registers before it multiplies, except for one step in shared memory.
+    // A warp waits for all of its registers before it multiplies, but in shared memory only for one step.
     const double apart = s.x_smem != 0 ? 0.202 : 0.961;
     const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // the blocks of each wave wait for their own Y
     const double edges = x.groups_lines() ? kClocksOfEdgesOfLines : x.groups_k() ? kClocksOfEdgesOfK : 0.0;

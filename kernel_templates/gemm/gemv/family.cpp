@@ -24,7 +24,7 @@ using gemv::Streams;
 using std::int64_t;
 
 constexpr int64_t kRegisters = 255;      // the most that a thread can have
-constexpr int64_t kOtherRegisters = 48;  // registers beside sums and loaded steps
+constexpr int64_t kOtherRegisters = 48;  // registers besides sums and loaded steps
 constexpr int64_t kClusterBlocks = 8;    // largest cluster that every GPU with clusters supports
 
 // ---- the space ----
@@ -122,7 +122,7 @@ struct Point {
     const char* name;
     int64_t block_m, warps_m, warps_k, unroll, block_k;
 };
-// Points worth knowing; the default is the best of them by prediction.
+// Configs that have proved good; the default is the best of them by prediction.
 constexpr std::array<Point, 19> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16, 4, 2048},
                                             {"stream_16_k16_unroll2", 16, 1, 16, 2, 1024},
                                             {"stream_16_k8_unroll4", 16, 1, 8, 4, 1024},
@@ -186,7 +186,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return choice.choose();
 }
 
-// The parts of K that are predicted fastest; early fetches as in the default.
+// The number of parts of K that is predicted fastest; early fetches as in the default.
 Relaunched relaunched(ResolvedConfig s, const Gemm& g, const Device& device) {
     const Streams x(g, s.swap_ab != 0);
     ResolvedConfig best = s;

@@ -10,8 +10,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What gemm/gemv's rules, cost model and launch plan share: a problem and a config with names resolved, and the sizes that follow
-// from them. The same formulas stand in kernel.cuh.
+// A problem and a config with named parameters, and the sizes derived from them, shared by gemm/gemv's rules, cost model and
+// launch plan. kernel.cuh has the same formulas.
 namespace autotune::gemv {
 
 inline constexpr std::int64_t kMostColumns = 64;                                          // columns of Y in a block
@@ -54,11 +54,11 @@ struct ResolvedConfig {
     std::int64_t tiles() const { return block_m / (16 * warps_m); }      // multiplications along M in a warp
     std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two rounds of a warp
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
-    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers of a thread for steps that wait in registers
+    std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers of a thread for steps that are loaded ahead
     std::int64_t waiting_bytes() const { return threads() * loaded() * 4; }
     // The fewest registers without spills (NVRTC 13.0). If X waits in registers, the compiler reads a whole round of Y ahead.
     std::int64_t registers() const { return accumulators() + 44 + (x_smem != 0 ? 2 * tiles() * 8 : loaded() + block_n / 2); }
-    // Blocks of that many registers and threads in an SM.
+    // Blocks per SM, given their registers and threads.
     std::int64_t most_blocks(const DeviceLimits& limits) const {
         return std::min(limits.registers_per_sm / (registers() * threads()), limits.threads_per_sm / threads());
     }
@@ -67,12 +67,12 @@ struct ResolvedConfig {
     std::int64_t block_lines(const Streams& x) const { return block_m - (x.groups_k() ? 8 * warps_m : 0); }
 };
 
-// A config's tiles and parts in a problem.
+// The tiles of a problem and its parts of K, for a config.
 struct Grid {
     std::int64_t tiles_m, tiles_n;
     std::int64_t tiles;       // tiles of all batches
-    std::int64_t part_k;      // the most that a block sums
-    std::int64_t columns;     // columns of Y in a block, at most
+    std::int64_t part_k;      // largest number of k that a block sums
+    std::int64_t columns;     // largest number of columns of Y in a block
     std::int64_t smem_bytes;  // dynamic
 
     Grid(const Streams& x, const ResolvedConfig& s);

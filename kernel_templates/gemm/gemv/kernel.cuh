@@ -19,13 +19,13 @@ constexpr int align_b = ${align_b};
 constexpr bool swap_ab = ${swap_ab};          // B is streamed, A has few rows
 constexpr int block_m = ${block_m};           // lines of X a block
 constexpr int block_n = ${block_n};           // lines of Y a block
-constexpr int block_k = ${block_k};           // depth of Y in shared memory at once
+constexpr int block_k = ${block_k};           // k of Y in shared memory at once
 constexpr int warps_m = ${warps_m};
 constexpr int warps_k = ${warps_k};
 constexpr int unroll = ${unroll};             // steps that are loaded ahead
-constexpr bool x_smem = ${x_smem};            // they wait in shared memory, not in registers
-constexpr int min_blocks = ${min_blocks};     // blocks for which an SM must have registers
-constexpr bool cluster = ${cluster};          // the parts of K are a cluster and add through its shared memory
+constexpr bool x_smem = ${x_smem};            // these steps are kept in shared memory, not in registers
+constexpr int min_blocks = ${min_blocks};     // blocks per SM for which there must be enough registers
+constexpr bool cluster = ${cluster};          // the parts of K form a cluster and are added through its shared memory
 constexpr bool evict_first = ${evict_first};  // X leaves L2 first
 // clang-format on
 // ---- end of parameters ----
@@ -41,19 +41,19 @@ constexpr int align_x = swap_ab ? align_b : align_a;
 constexpr int align_y = swap_ab ? align_a : align_b;
 constexpr bool grouped_lines = x_along_k && align_x < 16;
 constexpr bool grouped_k = !x_along_k && align_x < 16;
-constexpr int groups = 8;  // places in 16 bytes where an element can stand
+constexpr int groups = 8;  // positions of an element within 16 bytes
 
 constexpr int tiles = block_m / (16 * warps_m);  // multiplications along M in a warp
 constexpr int threads = 32 * warps_m * warps_k;
 constexpr int loads = 2 * tiles;  // loads of 16 bytes for each thread and step
 constexpr int step_k = 32;
-constexpr int round_k = step_k * warps_k * unroll;            // k between two turns of a warp
+constexpr int round_k = step_k * warps_k * unroll;            // k between two rounds of a warp
 constexpr int run = !grouped_k && unroll % 2 == 0 ? 2 : 1;    // neighbouring steps of a warp: whole lines of 128 bytes
-constexpr int warp_lines = grouped_k ? block_m / warps_m - groups : block_m / warps_m;  // the window slides by up to 7 lines
+constexpr int warp_lines = grouped_k ? block_m / warps_m - groups : block_m / warps_m;  // the window moves by up to 7 lines
 constexpr int block_lines = warp_lines * warps_m;
-constexpr int unit_k = grouped_k ? step_k * groups : 2 * step_k;  // parts of K start at multiples
-constexpr int y_pitch = block_k + 32;      // lines of Y lie half a turn of the banks apart: a quad reads 64 bytes of each
-constexpr int sum_pitch = block_m + 4;     // two columns lie 8 banks apart, as do the columns of neighbouring lanes
+constexpr int unit_k = grouped_k ? step_k * groups : 2 * step_k;  // parts of K start at multiples of this
+constexpr int y_pitch = block_k + 32;      // lines of Y are offset by half of the banks: a quad reads 64 bytes of each
+constexpr int sum_pitch = block_m + 4;     // two columns are 8 banks apart, as are the columns of neighbouring lanes
 
 static_assert(sizeof(In) == 2);
 static_assert(tiles == 1 || tiles == 2 || tiles == 4);
@@ -69,21 +69,21 @@ struct Extents {
     int prefetch_k;       // k of a part that are fetched into L2 early
 };
 
-// What a block computes: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
+// A block's work: lines first_line, first_line + line_step, ... and columns of C, summed over k_begin <= k < k_end.
 struct Work {
     const In* x;  // X of the batch
     const In* y;  // Y from the first column on
     Out* c;
     int first_line, line_step, lines;  // lines that exist
     int first_column, columns;
-    int k_low, k_high;  // k that whole 16 bytes hold; the others are added one by one
+    int k_low, k_high;  // k covered by whole 16-byte accesses; the others are added one by one
     int k_begin, k_end;
     int part;
 };
 
 __device__ __forceinline__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-// Place of an element among the eight of its 16 bytes.
+// Position of an element among the eight in its 16 bytes.
 __device__ __forceinline__ int place_of(const In* at) { return static_cast<int>(reinterpret_cast<u64>(at) / sizeof(In) % groups); }
 
 // The k that 16-byte accesses can reach. Across lines, an access may touch 7 elements before and after its row of X, which must exist.
@@ -101,9 +101,9 @@ __device__ __forceinline__ void bound_k(Work& work, const Extents& s) {
     work.k_end = min(work.k_begin + s.part_k, work.k_high);
 }
 
-// ---- X: global memory -> registers, or shared memory on the way ----
+// ---- X: from global memory to registers, directly or through shared memory ----
 
-// Whole 16 bytes, or zeros. Not through the read-only path: the kernel before may still be writing X.
+// Whole 16 bytes, or zeros. Does not use the read-only path, because the previous kernel may still be writing X.
 __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 policy) {
     uint4 value;
     if constexpr (evict_first) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 
     return value;
 }
 
-// The same, to shared memory; with a policy beside the predicate this is an illegal instruction on an H200.
+// The same, to shared memory. With both a policy and the predicate this would be an illegal instruction on an H200.
 static_assert(!(x_smem && evict_first));
 __device__ __forceinline__ void copy_streamed(u32 to, const In* from, bool exists) {
     asm volatile(
@@ -138,15 +138,15 @@ __device__ __forceinline__ u64 streaming_policy() {
     return policy;
 }
 
-// One step of a warp as it was loaded: along k two lines a tile, else eight k.
+// One step of a warp as loaded: if k is contiguous two lines per tile, else eight k.
 struct Raw {
     uint4 at[loads];
 };
 
-// Step `turn` of a warp, of the `unroll` in a round, in k from the round's start.
+// Offset in k of step `turn` of a warp, of the `unroll` in a round, from the round's start.
 __device__ __forceinline__ constexpr int offset_of(int turn) { return (turn / run * run * warps_k + turn % run) * step_k; }
 
-// Walks a warp's steps through X.
+// Iterates over a warp's steps through X.
 class Stream {
   public:
     __device__ __forceinline__ Stream(const Work& work, const Extents& s) : policy_(streaming_policy()), ldx_(s.ldx) {
@@ -205,8 +205,8 @@ class Stream {
     i64 ldx_;
 };
 
-// Steps wait here, in registers or in shared memory, where each thread reads back its own copies. Loads into registers are all waited for
-// at once (the compiler has six scoreboards for all loads); copies are waited for step by step.
+// Holds the loaded steps, in registers or in shared memory, where each thread reads back its own copies. Loads into registers are
+// all waited for together (the compiler has six scoreboards for all loads); copies are waited for step by step.
 class WaitingRoom {
   public:
     __device__ __forceinline__ explicit WaitingRoom(const void* shared)
@@ -235,7 +235,7 @@ class WaitingRoom {
     Raw raw_[x_smem ? 1 : unroll];
 };
 
-// The rows of a step for its two multiplications, as they take them.
+// The operands of a step's two multiplications.
 struct Fragments {
     u32 at[2][tiles][4];
 };
@@ -267,9 +267,9 @@ __device__ __forceinline__ void arrange(Fragments& a, const Raw& raw) {
     }
 }
 
-// ---- Y: global memory -> shared memory, k contiguous, in the order in which steps take it ----
+// ---- Y: from global to shared memory, k contiguous, in the order in which steps read it ----
 
-// Where a block's part of Y lies: eight k of one column make a chunk.
+// The position of a block's part of Y; a chunk is eight k of one column.
 struct Staging {
     In* buffer;
     const Work& work;
@@ -322,17 +322,17 @@ __device__ __forceinline__ void deal(const Staging& to, int column, int block_of
 }
 
 // Starts to fill a buffer with k_begin <= k < k_begin + block_k, zeros from k_end on. Complete after a wait and a barrier.
-// Threads go along the direction in which Y is contiguous.
+// Neighbouring threads read along the direction in which Y is contiguous.
 __device__ __forceinline__ void stage(In* buffer, const Work& work, const Extents& s, int k_begin) {
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
-    constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k that a thread takes at once
+    constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k per thread at once
     constexpr int chunks = block_k / chunk_k;
     constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that threads fill at once
     const Staging to = {buffer, work, s, k_begin};
-    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps will read
+    const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps read
     const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
     if constexpr (y_along_k) {
-        // Blocks start at different columns. If all started at the same one, they would wait for the same few slices of L2.
+        // Blocks start at different columns; otherwise all would wait for the same few slices of L2.
         const int turn = static_cast<int>(blockIdx.x % static_cast<u32>(work.columns));
 #pragma unroll 1
         for (int i = slow; i < work.columns; i += threads / abreast) {
@@ -364,8 +364,8 @@ struct Sums {
     f32 at[tiles][block_n / 8][4];
 };
 
-// y: this lane's k of the step, in the first column. Columns that do not exist take those of the last one and are never stored.
-// Multiplications into the same sums lie as far apart as registers allow: each waits for the one before it.
+// y: this lane's k of the step, in the first column. Columns that do not exist get the values of the last one and are never
+// stored. Multiplications into the same sums are as far apart as registers allow, because each waits for the previous one.
 __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y, int columns) {
     constexpr int abreast = smaller(block_n / 8, 4);
     const int lane_column = threadIdx.x % 32 / 4;
@@ -392,7 +392,7 @@ __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y
     }
 }
 
-// Copies form one group a step; those of Y join the group of the step that follows them.
+// Copies form one group per step; copies of Y belong to the group of the next step.
 __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Extents& s, unsigned char* shared) {
     constexpr int pending = x_smem ? unroll - 1 : 0;
     constexpr int x_bytes = x_smem ? threads * unroll * loads * 16 : 0;
@@ -437,7 +437,7 @@ __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Ext
             }
         }
     }
-    ptx::cp_async_wait<0>();  // sums take the place of what was fetched beyond the end
+    ptx::cp_async_wait<0>();  // sums overwrite data fetched beyond the end
 }
 
 // Row of a warp's fragments that holds a line of its window.
@@ -482,8 +482,8 @@ __device__ __forceinline__ f32 product(const Work& work, const Extents& s, int l
     return to_f32(x) * to_f32(y);
 }
 
-// Adds the k that 16-byte accesses do not reach: fewer than eight on either side. Where rows are not aligned, two are loaded before the
-// first is added (with all at once, some instances spill); elsewhere there are seldom any.
+// Adds the k that 16-byte accesses do not reach: fewer than eight on either side. If rows are not aligned, two are loaded before
+// the first is added (with all at once, some instances spill); otherwise there are seldom any.
 __device__ __forceinline__ f32 sum_edges(const Work& work, const Extents& s, int line, int column) {
     if (work.k_low == 0 && work.k_high == s.k) return 0.0F;
     constexpr int abreast = align_x < 16 ? 2 : 1;
@@ -511,7 +511,7 @@ __device__ __forceinline__ void store(const Work& work, const Extents& s, int li
     *to = from_f32<Out>(s.beta != 0.0F ? value + s.beta * before : value);
 }
 
-// Calls visit(index, line, column) for this thread's elements of the tile, neighbours in memory by neighbouring threads.
+// Calls visit(index, line, column) for this thread's elements of the tile; neighbouring threads get neighbouring addresses.
 template <typename Visit>
 __device__ __forceinline__ void for_elements(const Work& work, int first, int step, const Visit& visit) {
     for (int i = first; i < block_lines * work.columns; i += step) {
@@ -521,15 +521,15 @@ __device__ __forceinline__ void for_elements(const Work& work, int first, int st
     }
 }
 
-// ---- parts of K: the last one to finish, or all blocks of a cluster, add them in order ----
+// ---- parts of K: added in order, by the last one to finish or by all blocks of a cluster ----
 
-// True in the block that finds all parts of its tile finished. REQUIRES: all threads, after their writes of this part.
+// True in the block that finds all parts of its tile finished. REQUIRES: called by all threads, after their writes of this part.
 __device__ __forceinline__ bool is_last(u32* counter, int parts) {
     __shared__ u32 before;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part, whatever it held before
+        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part, whatever it was
         __threadfence();
     }
     __syncthreads();
@@ -607,10 +607,10 @@ __device__ __forceinline__ void finish(const Work& work, const Extents& s, f32* 
 
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-constexpr int sector_elements = 64;  // 128 bytes, what L2 fetches at once
+constexpr int sector_elements = 64;  // 128 bytes, which L2 fetches at once
 
-// Fetches this block's share of the whole of Y. All blocks read all of Y at the same time, so a part that is not in L2 by then would make
-// each of them wait in the same queues.
+// Fetches this block's share of the whole of Y. All blocks read all of Y at the same time, and would all wait in the same queues
+// for any part that is not in L2 by then.
 __device__ __forceinline__ void prefetch_y(const Work& work, const Extents& s) {
     const int along = ceil_div(y_along_k ? s.k : work.columns, sector_elements);
     const int across = y_along_k ? work.columns : s.k;
@@ -619,7 +619,7 @@ __device__ __forceinline__ void prefetch_y(const Work& work, const Extents& s) {
         prefetch(work.y + i / along * s.ldy + i % along * sector_elements);
 }
 
-// The first k of the block's part of X.
+// Fetches the first k of the block's part of X.
 __device__ __forceinline__ void prefetch_x(const Work& work, const Extents& s) {
     const int depth = min(s.prefetch_k, work.k_end - work.k_begin);
     const int along = ceil_div(x_along_k ? depth : work.lines, sector_elements);
@@ -634,7 +634,7 @@ __device__ __forceinline__ void prefetch_x(const Work& work, const Extents& s) {
     }
 }
 
-// Fetches C, each part of the tile a share.
+// Fetches C: each part of the tile a share.
 __device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
     for_elements(work, work.part * threads + threadIdx.x, s.split_k * threads,
                  [&](int, int line, int column) { prefetch(place_in_c(work, s, line, column)); });
@@ -644,7 +644,7 @@ __device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
 __device__ __forceinline__ void take_turn(const Work& work, const Extents& s) {
     dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
-    if (s.prefetch_k > 0) {  // allowed before the turn: L2 is where all writes meet
+    if (s.prefetch_k > 0) {  // allowed before the turn, because all writes go through L2
         prefetch_y(work, s);
         prefetch_x(work, s);
     }

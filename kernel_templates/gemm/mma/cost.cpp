@@ -9,7 +9,7 @@ using std::int64_t;
 
 namespace {
 
-// Share of the dense tensor-core peak that mma.sync reaches: Hopper and datacentre Blackwell give the full rate only to wgmma and
+// Share of the tensor cores' peak that mma.sync reaches: Hopper and datacentre Blackwell reach the full rate only with wgmma and
 // tcgen05.
 double mma_sync_share(int cc) {
     if (cc == 90) return 0.528;
@@ -32,8 +32,8 @@ double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device)
     return std::pow(std::pow(mma, 4) + std::pow(smem, 4) + std::pow(l2, 4), 0.25);
 }
 
-// Bytes of A and B that device memory delivers: one wave of blocks reads its operands once, and the next wave reads them again
-// unless L2 holds them.
+// Bytes of A and B read from device memory: each wave of blocks reads its operands once, unless L2 still holds them from the
+// previous wave.
 double operand_traffic(const Gemm& g, const ResolvedConfig& s, const Device& device, double concurrent) {
     const double once = static_cast<double>((g.m + g.n) * g.k * g.batch) * kElementBytes;
     if (once < device.identity.l2_mib * 5.050e5) return once;
@@ -49,7 +49,7 @@ double operand_traffic(const Gemm& g, const ResolvedConfig& s, const Device& dev
     return std::max(once, wave * waves);
 }
 
-// Launches beside the main kernel: packing, and adding the parts of K.
+// Time of the other launches: packing, and adding the parts of K.
 double side_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     double us = 0;
@@ -68,8 +68,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), std::ceil(blocks / sms));
     const double warps = resident * static_cast<double>(s.warps());
 
-    // A tile of the ring: its steps, the barrier of its warps, and the latency that the ring must cover. The numbers are of an
-    // H200 and an H100: 2,300 trials in a stream, most of them of random problems; the deviation is 20 %.
+    // One tile of the ring: its steps, the barrier of its warps, and the latency that the ring must hide. The constants are from
+    // an H200 and an H100: 2,300 trials in a stream, most of them of random problems; the deviation is 20 %.
     double step = step_cycles(g, s, device);
     if (warps < 4) step *= 4.0 / warps;  // an SM has four tensor cores, and a warp uses one of them
     if (s.reg_buffers == 1) step *= 1.29;
@@ -84,14 +84,14 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double latency = 765.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);
     const double same = s.pack != 0 ? 0.0 : 0.255 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
-    // cp.async copies at least four bytes, so for rows with less alignment threads wait for each element.
+    // cp.async copies at least four bytes, so with less alignment threads wait for each element.
     const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
     const double loaded_alone =
         28.5 *
         static_cast<double>(elements(g.align_a, std::min(s.block_m, g.m)) + elements(g.align_b, std::min(s.block_n, g.n))) /
         static_cast<double>(32 * s.warps());
-    // Sums and addresses of small copies that do not fit a thread's registers: 128x128 in four warps with 64 copies of four bytes
-    // takes six times as long.
+    // Sums and addresses of small copies that do not fit into a thread's registers: 128x128 in four warps with 64 copies of four
+    // bytes takes six times as long.
     const auto threads = static_cast<double>(32 * s.warps());
     const auto copies = [&](int align, int64_t rows) {
         return static_cast<double>(rows * s.block_k * kElementBytes / (s.pack != 0 ? 16 : std::max(4, align))) / threads;
@@ -103,7 +103,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double loop =
         tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
 
-    // Start and end of a block, which only another block on the SM hides.
+    // Start and end of a block, which only another block on the SM can hide.
     const double alone = g.align_c < kChunkBytes ? 1.37 : 1.0;  // elements of C that are stored one by one
     const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.96 : 2.0) / 15.4;
     const double rounds = std::ceil(blocks / sms);
@@ -115,8 +115,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double reads = g.reads_c && s.split_k == 1 ? 203.0 * area / 64.0 * rounds / cycles_per_us : 0.0;
     const double memory_us = (operand_traffic(g, s, device, sms * resident) + (g.align_c < kChunkBytes ? 1.05 : 2.32) * output) /
                              (device.memory_gb_per_s * 0.643 * 1e3);
-    // Panels that the model rates like none, and rings deeper than the latency needs, differ only by chance. Ranking them last
-    // leaves room for other tiles.
+    // Panels that the model rates equal to none, and rings deeper than the latency requires, make no real difference. Ranking
+    // them last leaves room for other tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.01 : 1.0;
     const double depth = 1.0 + 0.006 * static_cast<double>(std::max<int64_t>(0, s.stages - 4));
     return 1.41 + reads + panel * depth * std::pow(std::pow(compute_us, 6) + std::pow(memory_us, 6), 1.0 / 6) +

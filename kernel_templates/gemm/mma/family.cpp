@@ -113,7 +113,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, int sm_count) 
 
 // ---- well-known points ----
 
-// Two by four warps of four by four mma tiles, as the classic kernels have it: 128x128, one or two mma steps deep.
+// Two by four warps of four by four mma tiles, like the classic kernels: 128x128, one or two mma steps deep.
 ResolvedConfig classic(int64_t block_k, int64_t stages) {
     return {.block_m = 128,
             .block_n = 128,
@@ -140,7 +140,7 @@ void add_named(std::vector<NamedConfig>& to, const std::string& name, const Reso
     }
 }
 
-// x2 is two mma steps deep, smem_swizzle XORs shared-memory addresses where the others pad rows, rbuf loads fragments ahead.
+// x2 is two mma steps deep, smem_swizzle XORs shared-memory addresses instead of padding rows, rbuf loads fragments ahead.
 std::vector<NamedConfig> named_configs() {
     const std::string base = "mma_m16n8k16_mma2x4_warp4x4";
     std::vector<NamedConfig> named = {{base, config_from(classic(16, 2))}};
@@ -181,7 +181,7 @@ constexpr std::array<std::array<int64_t, 6>, 16> kGoodTiles = {{{128, 256, 2, 4,
 // {warps_m, warps_n} of two, four and eight warps.
 constexpr std::array<std::array<int64_t, 2>, 7> kWarps = {{{1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {2, 4}, {4, 2}}};
 
-// Another tile, other warps, another ring or other parts of K.
+// Configs with another tile, other warps, another ring or other parts of K.
 void for_neighbours(const ResolvedConfig& of, const gemm::Descent<ResolvedConfig>::Offer& offer) {
     const auto offer_all = [&](ResolvedConfig s) {
         s.reg_buffers = s.block_k >= 32 ? 2 : 1;

@@ -39,9 +39,9 @@ int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s) {
     return std::max(ring + barrier, slabs);
 }
 
-// Accumulators, fragments, and addresses: 44 at 128x256x64 with 8 warps (ptxas 13.0), more once a thread copies more than 12
-// chunks of a tile, above all in a loop that loads its fragments just before their use (24 chunks beside 176 registers: 144 bytes
-// spilled).
+// Registers for accumulators, fragments, and addresses: 44 at 128x256x64 with 8 warps (ptxas 13.0), more once a thread copies
+// more than 12 chunks of a tile, above all in a loop that loads its fragments just before their use (24 chunks and 176 registers:
+// 144 bytes spilled).
 int64_t registers_needed(const Gemm& g, const ResolvedConfig& s) {
     const int64_t accumulators = s.warp_m() * s.warp_n() / (g.acc_f16 ? 64 : 32);
     const int64_t fragments = s.reg_buffers * (s.warp_m() + s.warp_n()) / 4;
@@ -57,10 +57,10 @@ bool copies_evenly(const Gemm& g, const ResolvedConfig& s) {
     return tile_copies_evenly(s, s.block_m, !g.trans_a) && tile_copies_evenly(s, s.block_n, g.trans_b);
 }
 
-// The compiler takes more registers than the least if it may: a few, and an address for each copy that is smaller than a chunk.
-// 64x192 in eight warps takes 130 to 151 where 128 suffice, so one block runs on an SM instead of two (12338x9881x186 with
-// min_blocks of 1 and 2: 1,016 and 606 us). This gives the right number of blocks for 98 % of 315 kernels (NVRTC 13.0), the least
-// registers for 94 %.
+// The compiler takes more registers than the minimum if it may: a few, and an address for each copy that is smaller than a chunk.
+// 64x192 in eight warps takes 130 to 151 although 128 suffice, so one block runs on an SM instead of two (12338x9881x186 with
+// min_blocks of 1 and 2: 1,016 and 606 us). This gives the right number of blocks for 98 % of 315 kernels (NVRTC 13.0); the
+// minimum of registers would give it for 94 %.
 int64_t blocks_per_sm(const Gemm& g, const ResolvedConfig& s, const DeviceLimits& limits) {
     const auto addresses = [&](int align, int64_t rows) {
         return s.pack != 0 || align >= kChunkBytes ? 0 : rows * s.block_k * kElementBytes / (s.threads() * std::max(4, align));

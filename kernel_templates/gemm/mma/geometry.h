@@ -8,8 +8,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What gemm/mma's rules, cost model and launch plans share: a problem and a config with names resolved, and the resources that
-// follow from them. The same formulas stand in kernel.cuh.
+// A problem and a config with named parameters, and the resources derived from them, shared by gemm/mma's rules, cost model and
+// launch plans. kernel.cuh has the same formulas.
 namespace autotune::mma {
 
 using gemm::ceil_div;
@@ -19,7 +19,7 @@ using gemm::kElementBytes;
 using gemm::order_of;
 using gemm::round_up;
 
-// Values that parameters have, and that the default is chosen among.
+// Parameter values from which the default is chosen.
 inline constexpr std::array<std::int64_t, 7> kParts = {1, 2, 3, 4, 6, 8, 16};  // parts of K
 inline constexpr std::array<std::int64_t, 5> kRows = {32, 64, 128, 192, 256};  // rows of a tile
 inline constexpr std::array<std::int64_t, 6> kColumns = {32, 64, 96, 128, 192, 256};
@@ -56,7 +56,7 @@ struct ResolvedConfig {
     bool packs(int align_bytes) const { return pack != 0 && align_bytes < kChunkBytes; }
 };
 
-// Dynamic shared memory: the ring of tiles, or the slabs through which C leaves, which take its place.
+// Dynamic shared memory: the ring of tiles, or the slabs through which C is stored, which reuse its memory.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Gemm& g, const ResolvedConfig& s);

@@ -23,7 +23,7 @@ constexpr int reg_buffers = ${reg_buffers};
 constexpr int min_blocks = ${min_blocks};
 constexpr bool smem_swizzle = ${smem_swizzle};  // XOR of 16-byte chunks; otherwise rows are padded by one chunk
 constexpr bool pack = ${pack};                  // unaligned operands were copied to aligned rows in the workspace by _pack
-constexpr bool split_barrier = ${split_barrier};  // warps tell that they have read a tile one mma step before they wait
+constexpr bool split_barrier = ${split_barrier};  // warps signal that they have read a tile one mma step before they wait
 // ---- end of parameters ----
 // clang-format on
 #include "gemm/device/block_order.cuh"
@@ -50,7 +50,7 @@ static_assert(!split_barrier || reg_buffers == 2, "warps run ahead of the barrie
 
 // ---- one operand's tile in shared memory ----
 
-// `Extent` of M or N by block_k, stored as it lies in memory: rows of K (k_rows) or rows of M or N.
+// `Extent` of M or N by block_k, in the order of memory: rows of K (k_rows) or rows of M or N.
 template <int Extent, bool KContiguous>
 struct Tile {
     static constexpr int rows = KContiguous ? Extent : block_k;
@@ -58,7 +58,7 @@ struct Tile {
     static constexpr int chunks = cols / chunk;
     static constexpr int row_bytes = cols * 2 + (smem_swizzle ? 0 : chunk_bytes);
     static constexpr int bytes = rows * row_bytes;
-    // Chunks that XOR permutes: as many as it takes for 8 consecutive rows to reach all 32 banks.
+    // Number of chunks that XOR permutes: as many as 8 consecutive rows need to use all 32 banks.
     static constexpr int period = cols * 2 % 128 == 0 ? 8 : cols * 2 % 64 == 0 ? 4 : 2;
 
     static __device__ __forceinline__ int offset(int row, int at) {
@@ -72,8 +72,8 @@ constexpr int stage_bytes = TileA::bytes + TileB::bytes;
 
 // ---- global memory to shared memory ----
 
-// A warp-wide load covers `lanes` chunks of a row: as many as give every thread the same number of whole passes, with a row step that is a
-// multiple of 8 so that the swizzle is the same in each.
+// A warp-wide load covers `lanes` chunks of a row: as many as give every thread the same number of whole passes, with a row step
+// that is a multiple of 8 so that the swizzle is the same in each.
 template <typename T>
 __device__ constexpr int lanes_along() {
     for (int lanes = 64; lanes >= 2; lanes /= 2) {
@@ -83,7 +83,7 @@ __device__ constexpr int lanes_along() {
     return 0;
 }
 
-// Copies tile after tile along K. What lies outside the operand is never read and arrives as zeros.
+// Copies the tiles along K one after another. Elements outside the operand are never read and become zeros.
 template <int Extent, bool KContiguous, int Access>
 struct Copier {
     using T = Tile<Extent, KContiguous>;
@@ -138,7 +138,7 @@ struct Copier {
         }
     }
 
-    // cp.async cannot copy 2 bytes, so rows aligned to no more pass through registers.
+    // cp.async cannot copy 2 bytes, so rows with 2-byte alignment are copied through registers.
     static __device__ __forceinline__ void copy_elements(u32 to, const char* from, int valid_bytes) {
         const unsigned short* elements = reinterpret_cast<const unsigned short*>(from);
         u32 words[4];
@@ -165,8 +165,8 @@ using CopierB = Copier<block_n, trans_b, access_b>;
 
 // ---- shared memory to registers ----
 
-// Addresses of a warp's ldmatrix.x4 loads: 16 (M or N) x 16 (K) elements each.
-// `Crossed`: the second matrix of a load is the next chunk of the same rows, and not the next 8 rows.
+// Addresses of a warp's ldmatrix.x4 loads: 16 (M or N) x 16 (K) elements each. `Crossed`: the second matrix of a load is the next
+// chunk of the same rows, not the next 8 rows.
 template <int Extent, bool KContiguous, int WarpExtent, bool Crossed>
 struct Fragments {
     using T = Tile<Extent, KContiguous>;
@@ -231,7 +231,7 @@ struct WarpTile {
         for (int i = 0; i < tiles_m; ++i) from_a.load(a[buffer][i], stage, i, step);
     }
 
-    // Columns go to and fro, so that neighbouring mma share an operand.
+    // Columns go back and forth, so that consecutive mma share an operand.
     __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
@@ -256,7 +256,7 @@ struct Ring {
     }
 };
 
-// Share `part` of `parts` of a tile's copies, so that they spread over the mma steps.
+// Share `part` of `parts` of a tile's copies, so that they are spread over the mma steps.
 __device__ __forceinline__ void copy_part(CopierA& a, CopierB& b, u32 stage, int part, int parts) {
     constexpr int passes = CopierA::passes + CopierB::passes;
 #pragma unroll
@@ -283,7 +283,7 @@ __device__ __forceinline__ void fill_ring(CopierA& a, CopierB& b, Ring& write) {
     }
 }
 
-// One barrier a tile. It means that tile t has arrived and that no warp still reads tile t - 1, whose place the next copies take. Copies
+// One barrier per tile. After it, tile t has arrived and no warp still reads tile t - 1, which the next copies overwrite. Copies
 // past the end of K write zeros; they cost less than a branch among the mma.
 __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, CopierB& b, const FragmentsA& from_a,
                                                     const FragmentsB& from_b, Ring read, Ring write, int tiles) {
@@ -302,15 +302,15 @@ __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, 
     }
 }
 
-// The mma steps over which the next tile's copies are spread. A ring of two has no other tile between a copy and its use, so its copies are
-// issued early.
+// The mma steps over which the next tile's copies are spread. In a ring of two no other tile lies between a copy and its use, so
+// its copies are issued early.
 constexpr int copy_steps = stages == 2 && steps_k > 2 ? steps_k / 2 : steps_k - 1;
-// With a split barrier, warps arrive in the last step but one, once a tile's last fragments are loading and before that step's copies,
-// because ptxas lets mma pass an arrival but no copy.
+// With a split barrier, warps arrive in the last step but one, once a tile's last fragments are being loaded and before that
+// step's copies: ptxas moves mma across an arrival, but no copies.
 constexpr bool copies_follow_arrival = copy_steps == steps_k - 1;
 static_assert(!split_barrier || stages > 2 || !copies_follow_arrival, "the next tile's copies are not yet issued");
 
-// The barrier by which warps agree that the next tile has arrived and that this one has been read.
+// The barrier after which the next tile has arrived and this one has been read.
 struct Meeting {
     u32 barrier;  // an mbarrier that every warp arrives on; not used unless split_barrier
     u32 parity = 0;
@@ -362,7 +362,7 @@ __device__ __forceinline__ void run_double_buffered(WarpTile& tile, CopierA& a, 
 
 // ---- results ----
 
-// Where this block and warp work.
+// The position of this block and warp.
 struct Place {
     int row, col;  // first of the warp's tile
     int split, batch;
@@ -396,7 +396,7 @@ __device__ __forceinline__ void write_pair(Out* at, float2 value) {
     }
 }
 
-// Two neighbouring elements of C for the sums of 16 rows. They stay two registers where they are read one by one.
+// Two neighbouring elements of C for the sums of 16 rows. Elements that are read one by one stay in two registers.
 struct PairOfC {
     Out low, high;
 };
@@ -426,7 +426,7 @@ __device__ __forceinline__ BandOfC read_band(const Out* c, long long ldc, int ro
     return band;
 }
 
-// Stores 16 rows of a warp's tile from a slab of shared memory, whole vectors of C where it has them.
+// Stores 16 rows of a warp's tile from a slab of shared memory, in whole vectors where C has them.
 __device__ __forceinline__ void store_slab(const Out* slab, Out* c, long long ldc, int rows, int cols) {
     constexpr int vectors = warp_n / vector;
 #pragma unroll 4
@@ -445,8 +445,8 @@ __device__ __forceinline__ void store_slab(const Out* slab, Out* c, long long ld
     __syncwarp();
 }
 
-// Stores through shared memory, 16 rows at a time, so that C is written in whole lines. C is read only if beta is not 0, into registers:
-// the first band before, each other band while the one before it is stored, so no load waits for a store.
+// Stores through shared memory, 16 rows at a time, so that C is written in whole lines. C is read into registers, and only if
+// beta is not 0: the first band in advance, each other band while the previous one is stored, so that no load waits for a store.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Out* slab, Out* c, long long ldc, float alpha, float beta,
                                            int rows, int cols, const BandOfC& first) {
     const int lane = threadIdx.x % 32;
@@ -542,12 +542,12 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
         store_partial(tile, workspace + (part + at.row) * ld + at.col, ld, m - at.row, n - at.col);
         return;
     }
-    __syncthreads();  // the slabs lie where the ring was
+    __syncthreads();  // the slabs overwrite the ring
     Out* slab = reinterpret_cast<Out*>(reinterpret_cast<char*>(shared) + threadIdx.x / 32 * slab_bytes);
     store_tile(tile, slab, corner(), ldc, alpha, beta, m - at.row, n - at.col, first);
 }
 
-// C of the partial sums, added in the order of the splits. One thread makes four elements of a row.
+// Computes C from the partial sums, added in the order of the splits. A thread computes four elements of a row.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_reduce)(const float* partial, Out* c, float alpha, float beta, int m, int n, long long ldc, int batch,
                             long long stride_c, int split_k) {

@@ -76,7 +76,7 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// 1024 multiplications of 32 x 16 x 8 an SM and clock (sm_89), copies, and waves of blocks.
+// 1024 multiplications of 32 x 16 x 8 per SM and clock (sm_89), copies, and waves of blocks.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -131,7 +131,7 @@ class MmaFp8 final : public StructuredFamily {
         step.grid = gemm::one_dimension(s.tiles(g));
         step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes());
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and there is none
+        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and this family has none
         step.arguments.assign(common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

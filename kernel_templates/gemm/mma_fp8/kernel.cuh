@@ -1,5 +1,5 @@
-// C = alpha scale_a A B scale_b + beta C of fp8 operands by mma.sync m16n8k32 (sm_89 and later), fed by a cp.async ring. Rows of any alignment:
-// where 16 bytes at once are not allowed they are copied in smaller pieces.
+// C = alpha scale_a A B scale_b + beta C of fp8 operands by mma.sync m16n8k32 (sm_89 and later), fed by a cp.async ring. Rows may
+// have any alignment: without 16-byte alignment they are copied in smaller pieces.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -7,14 +7,15 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};      // 1: products of 128 k each are added to sums outside of the tensor cores
-constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: one for a row of A and a column of B, 3: one for 128 k of those
+constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
+                                           // those
 constexpr int align_a = ${align_a};        // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
-#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: the kernel has parameters for a bias, a factor of C and an amax
 using Bias = ${bias_type};
 constexpr int has_bias = ${has_bias};
-constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int scales_c = ${scales_c};      // an fp8 C is multiplied by a factor
 constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};        // 0: beta is known to be 0; reading C is compiled out
 constexpr int block_m = ${block_m};
@@ -67,7 +68,8 @@ __device__ __forceinline__ void copy_async(u32 to, const u8* from, int valid) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(bytes), "r"(valid) : "memory");
 }
 
-// Copies sixteen bytes from `from` on; only the first `valid` are the operand's, the others become zero. `base` must be readable.
+// Copies sixteen bytes from `from` on; only the first `valid` belong to the operand, the others become zero. `base` must be
+// readable.
 template <int align>
 __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, const u8* base, int valid) {
     if constexpr (align >= 4) {
@@ -90,7 +92,8 @@ __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, const u8* bas
     }
 }
 
-// Place of 16 bytes of a line in a tile. Chunks are permuted by the line's number, so that those of eight lines are in different banks.
+// Position of 16 bytes of a line in a tile. Chunks are permuted by the line's number, so that those of eight lines are in
+// different banks.
 __device__ __forceinline__ u32 place(int line, int chunk) {
     constexpr int chunks = block_k / 16, shift = block_k == 128 ? 0 : 1;
     return line * block_k + (chunk ^ (line >> shift & (chunks - 1))) * 16;
@@ -133,8 +136,8 @@ struct WarpPlace {
     int row, column, lane;
 };
 
-// sums += A B for one stage. ldmatrix takes a line of 16 fp8 bytes as 8 numbers of 16 bits, and the fragments are then in the order that
-// mma needs.
+// sums += A B for one stage. ldmatrix treats 16 fp8 bytes of a line as 8 numbers of 16 bits, which gives the fragments the order
+// that mma requires.
 __device__ __forceinline__ void multiply_stage(Sums& sums, u32 stage, const WarpPlace& warp) {
 #pragma unroll
     for (int kk = 0; kk < block_k / 32; ++kk) {

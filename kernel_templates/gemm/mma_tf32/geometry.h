@@ -7,7 +7,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What the rules, the cost model and the launch plan of gemm/mma_tf32 share. The same formulas stand in kernel.cuh.
+// Shared by gemm/mma_tf32's rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::mma_tf32 {
 
 using gemm::ceil_div;
@@ -39,12 +39,12 @@ struct ResolvedConfig {
 };
 
 std::int64_t smem_bytes(const ResolvedConfig& s);
-// Whether all threads together copy whole rows of both tiles in a pass.
+// Whether all threads together copy whole rows of both tiles in each pass.
 bool copies_evenly(const Gemm& g, const ResolvedConfig& s);
-// Registers a thread needs without spilling, if each product is the sum of `terms` products of parts.
+// Registers that a thread needs without spilling, if each product is the sum of `terms` products of parts.
 std::int64_t registers_needed(const ResolvedConfig& s, int terms);
 
-// Time expected, in microseconds, for ranking.
+// Predicted time in microseconds, for ranking.
 double predict_us(const Gemm& g, const ResolvedConfig& s, int terms, const Device& device);
 
 }  // namespace autotune::mma_tf32

@@ -1,9 +1,8 @@
-// C = alpha A B + beta C with f32 operands on mma.sync m16n8k8 of tf32, for sm_80 and later. terms = 1: each operand is cut to tf32.
-// terms = 3: each is split in two tf32 parts and three of their four products are summed; sums of `promote_k` of K are added to sums
-// that CUDA cores keep, rounded, because tensor cores cut theirs.
-// A block computes block_m x block_n of C: cp.async fills a ring of tiles that lie as the operands do. Fragments come by ldmatrix from
-// lines that are contiguous along K, and by loads of two rows or one column otherwise, so that they lie in the registers as an mma
-// takes them.
+// C = alpha A B + beta C with f32 operands on mma.sync m16n8k8 of tf32, for sm_80 and later. terms = 1: each operand is truncated
+// to tf32. terms = 3: each is split into two tf32 parts, and three of their four products are summed. Sums over `promote_k` of K
+// are then added, with rounding, to sums on CUDA cores, because tensor cores truncate theirs. A block computes block_m x block_n
+// of C: cp.async fills a ring of tiles in the operands' own order. Fragments are loaded by ldmatrix from lines that are
+// contiguous along K, and otherwise by loads of two rows or one column, so that they have the registers that mma requires.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -69,7 +68,7 @@ constexpr int stage_bytes = TileA::bytes + TileB::bytes;
 
 // ---- global memory to shared memory ----
 
-// Copies tile after tile along K. What is outside the operand is never read; zeros take its place.
+// Copies the tiles along K one after another. Elements outside the operand are never read; zeros replace them.
 template <int extent, bool k_contiguous, int access>
 struct Copier {
     using T = Tile<extent, k_contiguous>;
@@ -78,7 +77,8 @@ struct Copier {
     static constexpr int passes = (T::rows + rows_a_pass - 1) / rows_a_pass;
     static constexpr bool is_even = T::rows % rows_a_pass == 0;
 
-    const f32* source;  // address of this thread's chunk in the next pass: one pointer, since registers do not suffice for one each
+    const f32* source;  // address of this thread's chunk in the next pass: one pointer, because there are not enough registers
+                        // for more
     i64 row_step;       // distance from pass to pass, in elements
     i64 tile_step;      // distance from the last pass to the next tile's first
     int row, at;        // in the tile
@@ -114,12 +114,12 @@ using CopierB = Copier<block_n, trans_b, align_b>;
 
 // ---- shared memory to registers ----
 
-// Lane 4 r + t has rows r and r + 8 of an mma's A, column r of its B, and of both k = t and t + 4. Where A's rows are contiguous in
-// memory, rows r and r + 8 of an mma are 2 r and 2 r + 1 of the 16.
+// Lane 4 r + t has rows r and r + 8 of an mma's A, column r of its B, and of both k = t and t + 4. If A's rows are contiguous in
+// memory, rows r and r + 8 of an mma are rows 2 r and 2 r + 1 of the 16.
 __device__ __forceinline__ int lane_r() { return static_cast<int>(threadIdx.x) % 32 / 4; }
 __device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x) % 4; }
 
-// One mma step's elements of a warp's lines: quads of 16 lines for A, and of two times 8 for B.
+// The elements of a warp's lines for one mma step: quads of 16 lines for A, and of two times 8 for B.
 template <int extent, bool k_contiguous, int lines, bool is_a>
 struct Fragments {
     using T = Tile<extent, k_contiguous>;
@@ -144,10 +144,12 @@ struct Fragments {
 #pragma unroll
         for (int i = 0; i < quads; ++i) {
             if constexpr (k_contiguous) {
-                // The step changes bits of the chunk's number above the lane's own; XOR with the row's bits works as for any other.
+                // The step only changes bits of the chunk's number above the lane's own, so XOR with the row's bits works as for
+                // any other step.
                 ptx::ldmatrix_x4(to[i], tile + i * 16 * T::row_bytes + (base ^ step * 32));
             } else {
-                // Sixteen lines are four chunks. The XOR changes two bits: those of the second eight lines and of the next sixteen.
+                // Sixteen lines are four chunks. The XOR changes two bits: those of the second eight lines and of the next
+                // sixteen.
                 const u32 first = tile + step * 8 * T::row_bytes + i / 2 * 128;
                 const u32 at = base ^ i % 2 * 64;
                 if constexpr (is_a) {
@@ -180,7 +182,8 @@ __device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_
 
 // ---- sums ----
 
-constexpr int buffers = terms == 1 ? 2 : 1;  // buffers of fragments: with parts of f32, registers do not suffice for a second
+constexpr int buffers = terms == 1 ? 2 : 1;  // buffers of fragments: with parts of f32 there are not enough registers for a
+                                             // second
 
 struct WarpTile {
     float acc[tiles_m][tiles_n][4];
@@ -209,8 +212,8 @@ struct WarpTile {
         }
     }
 
-    // Small products first. Each round of mma covers all columns, so that none waits for its predecessor in the same sum. The sums of one
-    // step, or of two if promote_k is 16, are added to the lasting ones.
+    // Small products first. Each round of mma covers all columns, so that none waits for the previous mma of the same sum. The
+    // sums of one step, or of two if promote_k is 16, are added to the final ones.
     __device__ __forceinline__ void multiply_parts(float (&sums)[tiles_m][tiles_n][4], bool begins, bool ends) {
         u32 high_b[tiles_n][2], low_b[tiles_n][2];
 #pragma unroll

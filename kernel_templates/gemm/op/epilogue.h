@@ -12,16 +12,16 @@
 #include "src/core/problem/dtype.h"
 #include "src/core/problem/problem.h"
 
-// What fp8 products do with scaled sums before they are stored: add a bias to each column, keep the largest magnitude, and scale
-// and saturate a C in fp8.
+// Operations on scaled sums of fp8 products before they are stored: add a bias to each column, keep the largest magnitude, and
+// scale and saturate an fp8 C.
 namespace autotune::gemm {
 
-// The words of attributes "bias" (its element type), "scale_d" and "amax", the usual one first: a problem has no such attribute
-// then.
+// The words of attributes "bias" (its element type), "scale_d" and "amax". The first word is the default, for which a problem has
+// no such attribute.
 inline constexpr std::array<const char*, 4> kBiases = {"none", "bf16", "f16", "f32"};
 inline constexpr std::array<const char*, 2> kScalesOfC = {"none", "tensor"};
 inline constexpr std::array<const char*, 2> kAmaxes = {"no", "yes"};
-// The word for the amax of a subproblem. It is not that of the whole, so it is not judged.
+// The word for the amax of a subproblem. It differs from that of the whole problem, so it is not checked.
 inline constexpr const char* kPartialAmax = "part";
 
 // Names of the epilogue's tensors: the bias has an element for each column of C, the others are one f32 each.

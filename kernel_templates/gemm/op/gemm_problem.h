@@ -19,7 +19,7 @@ namespace autotune::gemm {
 enum TensorIndex : int { kA = 0, kB = 1, kC = 2 };
 enum ScalarIndex : int { kAlpha = 0, kBeta = 1 };
 
-// The facts of a gemm problem under names: C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n], `batch` times.
+// The properties of a gemm problem by name: C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C[m,n], `batch` times.
 struct View {
     explicit View(const Problem& problem);
 
@@ -45,7 +45,7 @@ std::vector<Argument> arguments(const Problem& problem);
 // Elements of `matrix` that one access of at most `vec` elements can move: min(vec, alignment).
 std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 
-// The description from which words and tensor descriptions both make a gemm problem. Matrices are row-major as stored.
+// Describes a gemm; words and tensor descriptions are both converted to it. Matrices are row-major as stored.
 struct Spec {
     struct Stored {
         std::optional<std::int64_t> ld;      // none: dense
@@ -59,8 +59,9 @@ struct Spec {
     bool reads_c = false;
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
-    std::vector<Tensor> scales;    // scales of A and B, for fp8; none: as scale_tensors() makes them
-    int vector_alignment = 0;      // bytes that divide addresses of scales and the epilogue's tensors, beside their elements'
+    std::vector<Tensor> scales;    // scales of A and B, for fp8; empty: the default of scale_tensors()
+    int vector_alignment = 0;      // bytes that divide the addresses of scales and of the epilogue's tensors, if more than their
+                                   // element size
 };
 
 // Throws Error{usage} for an extent that no product has.
@@ -78,15 +79,15 @@ struct Tolerance {
     double value = 0;
     double input = 0;
     double floor = 0;
-    double partial = 0;  // factor of the largest partial sum: what a chain of truncated additions loses
+    double partial = 0;  // factor of the largest partial sum: the loss of a chain of truncated additions
     double of_amax = 0;  // factor of the largest value: what amax may deviate beyond the largest bound, before C is scaled
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 
-// The names of every gemm's two tests: integers whose sums are exact, and numbers as users have them. Products that keep all bits
-// of f32 operands have two more exact tests, with integers in A or in B that need more bits than tf32 has.
+// The names of every gemm's two tests: integers whose sums are exact, and typical numbers. Products that keep all bits of f32
+// operands have two more exact tests, with integers in A or in B that need more bits than tf32 has.
 inline constexpr std::string_view kExact = "exact", kNumeric = "numeric", kWideA = "wide_a", kWideB = "wide_b";
-// Promoted sums of fp8 have one more test: sums that the tensor cores cannot hold.
+// Promoted sums of fp8 have one more test: sums that the tensor cores cannot represent.
 inline constexpr std::string_view kPromotion = "promotion";
 // Whether products keep all bits of f32 operands.
 bool is_f32_accurate(const Problem& problem);

@@ -21,7 +21,7 @@ using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
 
-// As in reference.cuh: tile, threads, and k between two checks of the partial sums.
+// The same as in reference.cuh: tile, threads, and k between two checks of the partial sums.
 constexpr std::int64_t kReferenceTile = 64;
 constexpr std::int64_t kReferencePeakEvery = 64;
 constexpr std::uint32_t kReferenceThreads = 128;
@@ -130,7 +130,7 @@ std::vector<OpOption> GemmOp::options() const {
                   epilogue_options());
 }
 
-// A tensor's strides are its own: rows of A, of its transpose, of a part of a larger matrix.
+// A tensor has its own strides: rows of A, of its transpose, of a part of a larger matrix.
 std::vector<TensorForm> GemmOp::tensors() const {
     return {{"a", Access::in, {"batch", "m", "k"}},
             {"b", Access::in, {"batch", "k", "n"}},
@@ -233,7 +233,7 @@ std::vector<Binding> GemmOp::reference_facts(const Problem& problem) const {
             {"saturation", gemm::is_fp8(view.out) ? static_cast<std::int64_t>(gemm::saturation_of(view.out)) : 0}};
 }
 
-// The step that judges amax: it reduces the largest values that the main kernel left in the workspace.
+// The step that checks amax: it reduces the largest values that the main kernel left in the workspace.
 LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
     const bool is_whole = problem.word("amax") != gemm::kPartialAmax;
     LaunchStep step;

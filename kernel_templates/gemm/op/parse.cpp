@@ -1,4 +1,4 @@
-// From words to a Spec.
+// Converts words to a Spec.
 #include <algorithm>
 #include <array>
 
@@ -96,7 +96,7 @@ Problem parse(const Op& op, const ProblemRequest& request) {
     spec.alpha = number_or(options, "alpha", 1);
     spec.beta = static_cast<float>(beta.value);
     const std::vector<int> alignments = parse_alignments(options, smallest_element(types), {"a", "b", "c"});
-    // For scales and biases kernels need the alignment of an element only. cuBLASLt needs 16 bytes.
+    // For scales and biases our kernels only need the alignment of an element. cuBLASLt needs 16 bytes.
     spec.vector_alignment = *std::min_element(alignments.begin(), alignments.end());
     const std::array<std::string, 3> names = {"a", "b", "c"};
     for (std::size_t i = 0; i < names.size(); ++i) {

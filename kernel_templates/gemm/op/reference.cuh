@@ -1,5 +1,5 @@
-// The judge of every gemm family, independent of them. It sums products in f64 and keeps two numbers for each sum, from which the allowed
-// error is made: R, the root of the sum of squared products, and the largest partial sum.
+// The reference of every gemm family, independent of them. It sums products in f64 and keeps two numbers for each sum, from which
+// the allowed error follows: R, the root of the sum of squared products, and the largest partial sum.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -15,7 +15,7 @@ constexpr int saturation = ${saturation};  // the largest number of a C in fp8; 
 
 namespace {
 
-// 64x64 elements by 128 threads of 8x4: 32 f64 sums a thread keep the f64 units busy while three blocks share an SM.
+// 64x64 elements by 128 threads of 8x4: 32 f64 sums per thread keep the f64 units busy while three blocks share an SM.
 constexpr int tile = 64;
 constexpr int depth = 16;
 constexpr int peak_every = 64;  // k between two checks of the partial sums; the last check sees the whole sum

@@ -10,14 +10,13 @@
 #include "src/core/problem/dtype.h"
 #include "src/core/problem/problem.h"
 
-// What fp8 products have beside A, B and C: the choice where sums are added, and scales of the operands, which are tensors on the
-// device.
+// Additional properties of fp8 products: where sums are added, and scales of the operands, which are tensors on the device.
 namespace autotune::gemm {
 
-// Tensor indices of the scales, where a problem has any.
+// Tensor indices of the scales, if a problem has any.
 inline constexpr int kScaleA = 3, kScaleB = 4;
 
-// The word for sums in the tensor cores alone, which on sm_90 and sm_89 keep about 13 fraction bits.
+// The word for sums only in the tensor cores, which keep about 13 fraction bits on sm_90 and sm_89.
 inline constexpr const char* kFast = "f32fast";
 
 // The parts of an operand that share a scale. The numbers are those of scale_mode in device text.
@@ -54,7 +53,7 @@ ScaleStrides scale_strides(const Problem& problem, int tensor);
 // The arguments of every kernel that takes scales: both addresses, then both strides; 0 if there are none.
 std::vector<Argument> scale_arguments(const Problem& problem);
 
-// The scales under which exact sums stay exact, and scales as users have them.
+// Scales with which exact sums stay exact, and typical scales.
 Fill exact_scales();
 Fill usual_scales();
 

@@ -25,14 +25,14 @@ double sum_length(const Problem& problem) {
 }
 
 // In f32, tensor cores may truncate when they add (2^-23, not 2^-24); in f16 they round. Sums of f32 operands are rounded: CUDA
-// cores round, and tf32x3 leaves no long sum to the tensor cores.
+// cores round, and tf32x3 has no long sums in the tensor cores.
 double accumulator_roundoff(const Problem& problem) {
     if (is_fp8(View(problem).in)) return std::ldexp(is_fast(problem) ? kFastSumError : kPromotedSumError, -13);
     if (problem.word("acc") == "f16") return std::ldexp(1.0, -11);
     return is_f32_accurate(problem) ? std::ldexp(1.0, -24) : std::ldexp(1.0, -23);
 }
 
-// How many products are added before truncation may take 2^-23 of the partial sum again.
+// The number of products after which truncation may again lose 2^-23 of the partial sum.
 std::int64_t products_a_loss(const Problem& problem) {
     return problem.word("compute") == kTf32 ? 4 : 8;
 }
@@ -47,8 +47,8 @@ double lost_of_largest_partial_sum(const View& view, const Problem& problem) {
     return std::ldexp(static_cast<double>(ceil_div(view.k, products_a_loss(problem))), -23);
 }
 
-// The multiplier's relative error in a product of two operands. tf32 truncates each to 10 bits. tf32x3 keeps 21 bits of each, and
-// leaves out the product of the parts below the first 10 bits.
+// The tensor cores' relative error in a product of two operands. tf32 truncates each to 10 bits. tf32x3 keeps 21 bits of each,
+// and leaves out the product of the parts below the first 10 bits.
 double input_roundoff(const Problem& problem) {
     const std::string& compute = problem.word("compute");
     if (compute == kTf32) return std::ldexp(1.0, -10);
@@ -81,7 +81,7 @@ Tolerance numeric_tolerance(const View& view, const Problem& problem) {
     return result;
 }
 
-// Zero if the exact sum survives scaling; otherwise what alpha and beta cost in f32, and one rounding of the output.
+// Zero if the exact sum survives scaling; otherwise the f32 error of alpha and beta, and one rounding of the output.
 Tolerance exact_tolerance(const View& view, const Problem& problem) {
     if (scales_exactly(problem.scalars[kAlpha].number()) && scales_exactly(problem.scalars[kBeta].number())) return {};
     const double scaling = 8 * unit_roundoff(DType::f32);
@@ -89,7 +89,7 @@ Tolerance exact_tolerance(const View& view, const Problem& problem) {
         .value = unit_roundoff(view.out) + scaling, .input = scaling, .floor = underflow_roundoff(view.out), .of_amax = scaling};
 }
 
-// The norm of a few elements says little: if one expected value is near 0, a right kernel would fail.
+// The norm of a few elements is unreliable: if one expected value is near 0, a right kernel would fail.
 constexpr std::int64_t kFewElements = 256;
 
 double norm_ratio(const View& view, const Problem& problem) {

@@ -16,7 +16,7 @@ namespace {
 namespace blas = gpu::blas;
 using gpu::BlasProduct;
 
-// cuBLAS's names for the types that are compared.
+// cuBLAS's names for the types that it has.
 std::optional<int> data_type(DType type) {
     constexpr std::array<std::pair<DType, int>, 6> kTypes = {{{DType::f16, blas::kR16F},
                                                               {DType::bf16, blas::kR16BF},

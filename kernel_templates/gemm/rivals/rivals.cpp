@@ -6,7 +6,7 @@
 namespace autotune {
 namespace {
 
-constexpr int kHeuristics = 64;  // cuBLASLt returns fewer where it has fewer
+constexpr int kHeuristics = 64;  // cuBLASLt may return fewer
 
 gpu::BlasProduct product_of(const Problem& problem) {
     std::string why;
@@ -15,7 +15,7 @@ gpu::BlasProduct product_of(const Problem& problem) {
     return *product;
 }
 
-// Common to cuBLAS and cuBLASLt: one library, opened at first use.
+// Base of cuBLAS and cuBLASLt: one library, opened at first use.
 class BlasRival : public Rival {
   public:
     std::string refuses(const Problem& problem) const override {

@@ -16,11 +16,11 @@ namespace autotune::gemm {
 // The facts of every family without the accumulator's type, which is f32.
 std::vector<Binding> f32_facts(const Problem& problem);
 
-// How many products of tf32 parts make one of f32: 1 for compute tf32, 3 for tf32x3; nullopt for other words.
+// The number of tf32 products per f32 product: 1 for compute tf32, 3 for tf32x3; nullopt for other words.
 std::optional<int> tf32_terms(const Problem& problem);
 
-// Sums of fewer tf32x3 products than this are left to CUDA cores: with so few, truncation in the tensor cores and the product
-// that is left out exceed SGEMM's rounding errors.
+// Sums of fewer tf32x3 products than this are computed on CUDA cores: with so few, truncation in the tensor cores and the omitted
+// product exceed SGEMM's rounding errors.
 inline constexpr std::int64_t kLeastSplitK = 256;
 // Why a kernel that splits operands into tf32 parts cannot do the problem.
 std::optional<std::string> refuses_short_sums(const Problem& problem);

@@ -94,7 +94,7 @@ int64_t registers_allowed(const DeviceLimits& limits, int64_t threads, int64_t m
 }
 
 int64_t blocks_per_sm(const DeviceLimits& limits, int64_t smem_bytes, int64_t threads, int64_t registers) {
-    const int64_t reserved = 1024;  // shared memory the system keeps for each block
+    const int64_t reserved = 1024;  // shared memory that the system reserves for each block
     const int64_t block_registers = round_up(registers, 8) * threads;
     return std::max<int64_t>(
         1, std::min({limits.smem_per_sm_bytes / (smem_bytes + reserved), limits.registers_per_sm / block_registers,

@@ -58,7 +58,7 @@ std::vector<Binding> fp8_facts(const Problem& problem);
 I32Arg i32(std::int64_t value);
 Dim3 one_dimension(std::int64_t count);
 
-// Divides the bytes of a workspace, in order, at multiples of 256.
+// Assigns the bytes of a workspace, in order, at multiples of 256.
 class WorkspaceLayout {
   public:
     // Offset of the next `bytes`.
@@ -85,11 +85,11 @@ std::int64_t registers_allowed(const DeviceLimits& limits, std::int64_t threads,
 // Blocks that an SM holds at once, each of `smem_bytes` of shared memory and `threads` threads of `registers` registers; at
 // least 1.
 std::int64_t blocks_per_sm(const DeviceLimits& limits, std::int64_t smem_bytes, std::int64_t threads, std::int64_t registers);
-// SMs whose blocks run at once in clusters of `size`, with one block on each SM; one more cluster would wait for another's end.
-// An H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials show that fewer than 40
-// clusters of three run at once (512x576x7168 took 21.6 us where 11.5 were predicted for one wave; 30 and 32 clusters ran in one
-// wave), and fewer than 20 of six (112x7032x24864 took 145 us where 103 were predicted, 304x1576x9992 in 18 clusters 42 us where
-// 30 were predicted; 17 ran in one wave). So 30 and 17 are assumed.
+// SMs whose blocks run at once in clusters of `size`, with one block per SM; one more cluster would wait until another ends. An
+// H200 has room for 30 clusters of four and 15 of eight (cudaOccupancyMaxActiveClusters). Trials show that fewer than 40 clusters
+// of three run at once (512x576x7168 took 21.6 us although 11.5 were predicted for one wave; 30 and 32 clusters ran in one wave),
+// and fewer than 20 of six (112x7032x24864 took 145 us, 103 predicted; 304x1576x9992 in 18 clusters 42 us, 30 predicted; 17 ran
+// in one wave). So 30 and 17 are assumed.
 std::int64_t usable_sms(const Device& device, std::int64_t cluster_size);
 
 // Finds a family's default: the legal config with the least predicted time among those offered, or the space's first if none is
@@ -100,7 +100,7 @@ class DefaultChoice {
     explicit DefaultChoice(const SearchSpace& space) : space_(space) {}
     // Whether an offer with this time could be chosen. If not, its config need not be made.
     bool wants(double predicted_us) const { return predicted_us < best_us_; }
-    // Whether it is chosen for now: it is wanted and legal.
+    // Offers a config; returns whether it is chosen for now, that is wanted and legal.
     bool offer(const Config& config, double predicted_us);
     // The chosen config; one without parameters if the space is empty.
     Config choose() const;
@@ -112,16 +112,16 @@ class DefaultChoice {
     double best_us_ = std::numeric_limits<double>::infinity();
 };
 
-// The share of its rows that the last of several tiles along C's shorter side lacks, divided by the number of other tiles. Its
-// blocks load less, and run ahead of those that share the longer operand with them. 0 with one tile.
+// The share of rows that are missing from the last of several tiles along C's shorter side, divided by the number of other tiles.
+// Its blocks load less, and run ahead of those that share the longer operand with them. 0 with one tile.
 double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n);
-// Bytes of 32-byte sectors that tiles with this many columns of C share with their neighbours, for each byte of C. Each tile
-// writes a part of such a sector, which costs more than a whole one (4000x12520x96, rows of 782.5 sectors: 66 us in tiles of 160
-// columns, 48 us in 192).
+// Bytes in 32-byte sectors that tiles with this many columns of C share with their neighbours, per byte of C. Each tile writes a
+// part of such a sector, which costs more than a whole one (4000x12520x96, rows of 782.5 sectors: 66 us in tiles of 160 columns,
+// 48 us in 192).
 double shared_sectors(const Gemm& g, std::int64_t columns);
-// How often one line of 128 bytes is requested from L2 in a K step, with as many loads along each side of C. Loads along one side
-// read the same tile of the other operand, and if its rows are shorter than a line, each row is a request of its own (8x21288x88
-// `tt` takes 9.2 us in 333 blocks, 5.5 us where clusters of four share each load).
+// How often one line of 128 bytes is requested from L2 in a K step, given the number of loads along each side of C. Loads along
+// one side read the same tile of the other operand, and if its rows are shorter than a line, each row is a separate request
+// (8x21288x88 `tt` takes 9.2 us in 333 blocks, 5.5 us if clusters of four share each load).
 double concurrent_requests_per_line(const Gemm& g, bool swap_ab, double loads_along_m, double loads_along_n);
 // The same for blocks of one tile each, of which `running` run at once.
 double asks_by_tiles(const Gemm& g, std::int64_t block_m, std::int64_t block_n, double running);

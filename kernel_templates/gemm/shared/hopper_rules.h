@@ -12,8 +12,8 @@
 #include "src/core/space/config.h"
 #include "src/core/space/search_space.h"
 
-// Host code that the families which feed wgmma by TMA share: TMA's view of an operand, and rules for clusters. Each family has
-// its own ResolvedConfig.
+// Host code of the families that feed wgmma by TMA: TMA's view of an operand, and rules for clusters. Each family has its own
+// ResolvedConfig.
 namespace autotune::gemm {
 
 // Why A, B and C as stored cannot have tensor maps; nullopt if they can. Operands that are first copied into rows of whole chunks
@@ -47,7 +47,7 @@ Constraint swizzle_share_rule(const Gemm& g) {
     return {"a block's share of a tile is not whole swizzle patterns",
             {"block_m", "block_n", "block_k", "cluster_m", "cluster_n", "swap_ab"},
             rules_on<ResolvedConfig>(g)([g](const ResolvedConfig& s) {
-                // If the tile is stored along M or N, blocks share its rows, which are along K.
+                // If the operand is stored along M or N, blocks share its rows, which are along K.
                 const bool x_k_major = s.swap_ab != 0 ? g.trans_b : !g.trans_a;
                 const bool y_k_major = s.swap_ab != 0 ? !g.trans_a : g.trans_b;
                 return (x_k_major ? s.block_m : s.block_k) % (8 * s.cluster_n) == 0 &&

@@ -5,7 +5,7 @@
 namespace autotune::gemm {
 namespace {
 
-// Rows or columns of C up to which a problem is bound by reading the other operand.
+// With at most this many rows or columns of C, reading the other operand limits a problem.
 constexpr std::int64_t kSkinny = 144;
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "kernel_templates/parameter_table.h"
 #include "src/core/space/search_space.h"
 
-// Functions of a family's resolved config, if its members have these names.
+// Functions for resolved configs whose members have these names.
 namespace autotune::gemm {
 
 template <class ResolvedConfig>

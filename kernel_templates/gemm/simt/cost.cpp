@@ -11,7 +11,7 @@ using gemm::View;
 
 namespace {
 
-// Measured time over what the rest of this model predicts, for small products whose rows are not aligned (14 problems, H200,
+// Measured time / the prediction of the rest of this model, for small products whose rows are not aligned (14 problems, H200,
 // 2026-11-23).
 constexpr double kInStream = 2.3;
 
@@ -28,7 +28,7 @@ double instructions_a_step(const ResolvedConfig& s, const View& view) {
     const double copied = static_cast<double>(s.block_m + s.block_n) / static_cast<double>(s.threads());
     const double accesses = 1.0 / static_cast<double>(gemm::access_width(view.a, asked)) +
                             1.0 / static_cast<double>(gemm::access_width(view.b, asked));
-    // Transposed elements are written one at a time, and if threads go along K, several go to the same bank.
+    // Transposed elements are written one at a time, and if neighbouring threads read along K, several write to the same bank.
     const double transposed = (view.trans_a ? 0.0 : 0.5) + (view.trans_b ? 0.5 : 0.0);
     return sums + conversions + loads + copied * (2 * accesses + transposed * (s.bcf == 1 ? 1.0 : 3.0));
 }
@@ -36,7 +36,7 @@ double instructions_a_step(const ResolvedConfig& s, const View& view) {
 double blocks_per_sm(const ResolvedConfig& s, const View& view, const DeviceLimits& limits) {
     const std::int64_t threads = s.threads();
     const std::int64_t smem = s.smem == 1 ? smem_bytes(s, static_cast<std::int64_t>(size_bytes(view.in))) : 0;
-    // Without a bound ptxas takes some 40 registers more than it needs (NVRTC 13.0, 8x8 tiles).
+    // Without a register limit ptxas uses some 40 more than it needs (NVRTC 13.0, 8x8 tiles).
     const std::int64_t unbound = s.min_blocks == 1 ? 40 : 0;
     const std::int64_t registers = (registers_needed(s, view.acc == DType::f16) + unbound) * threads;
     return static_cast<double>(

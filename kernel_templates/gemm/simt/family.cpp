@@ -153,7 +153,7 @@ class GemmSimt final : public StructuredFamily {
     Config usual_config(const SearchSpace&, const Problem&, const Device&) const override {
         return config_of({64, 64, 4, 4}, {16, 4, 1, 1, 8, 2, 0});
     }
-    // cp.async variants are left out where both operands are contiguous along K, and 16x8 sums of f32 on some devices.
+    // Leaves out cp.async variants if both operands are contiguous along K, and 16x8 sums of f32 on some devices.
     std::vector<NamedConfig> named_configs(const Problem&, const Device&) const override { return autotune::named_configs(); }
 };
 
@@ -172,7 +172,7 @@ LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const De
     const std::int64_t blocks = ceil_div(view.m, s.block_m) * ceil_div(view.n, s.block_n) * view.batch;
     if (blocks == 0) return plan;
     LaunchStep step;
-    step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the rest
+    step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the remaining blocks
     step.block.x = narrow<std::uint32_t>(s.threads());
     step.arguments = gemm::arguments(problem);
     plan.steps.push_back(step);

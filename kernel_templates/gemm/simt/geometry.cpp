@@ -10,7 +10,7 @@ using gemm::ceil_div;
 
 namespace {
 
-// a row and a column of operands, addresses and loop counters: all that are neither sums nor copies
+// a row and a column of operands, addresses and loop counters: everything but sums and copies
 constexpr std::int64_t kOtherRegisters = 48;
 
 // Registers that hold the next chunks of both tiles between reading and writing them.

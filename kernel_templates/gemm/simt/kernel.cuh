@@ -1,5 +1,5 @@
-// C = alpha A B + beta C on CUDA cores. smem = 0: one element a thread, straight from global memory. smem = 1: tiles of A and B
-// go through shared memory, sliced along K, and a thread keeps thread_m x thread_n sums in registers.
+// C = alpha A B + beta C on CUDA cores. smem = 0: one element per thread, straight from global memory. smem = 1: slices of A and
+// B along K go through shared memory as tiles, and a thread keeps thread_m x thread_n sums in registers.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -20,7 +20,7 @@ constexpr int block_k = ${block_k};
 constexpr int thread_m = ${thread_m};
 constexpr int thread_n = ${thread_n};
 constexpr int vec = ${vec};
-constexpr bool packed = ${packed};      // a chunk of vec elements is moved by one access, not in pairs
+constexpr bool packed = ${packed};      // one access moves a chunk of vec elements, not pairs
 constexpr bool bcf = ${bcf};            // the layout that avoids bank conflicts
 constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
@@ -41,8 +41,8 @@ static_assert(block_k % vec == 0 && block_m % vec == 0 && block_n % vec == 0 && 
 static_assert(!bcf || (thread_m % 2 == 0 && thread_n % 2 == 0), "a thread's tile has two halves each way");
 static_assert(stages == 1 || stages == 2, "one buffer or two");
 
-// A thread's rows are neighbours, and so are its columns. With bcf they are two runs of neighbours half a block apart, so that a warp reads
-// neighbouring words of shared memory.
+// A thread's rows are adjacent, and so are its columns. With bcf they form two adjacent runs half a block apart, so that a warp
+// reads neighbouring words of shared memory.
 constexpr int runs = bcf ? 2 : 1;
 constexpr int run_m = thread_m / runs;
 constexpr int run_n = thread_n / runs;
@@ -73,7 +73,7 @@ struct Source {
 template <int lines>
 using Tile = In[block_k][lines + smem_pad];
 
-// How many of the next elements exist; a tile needs no higher count than its own size.
+// How many of the next elements exist, at most the size of the tile.
 __device__ __forceinline__ int clipped(i64 left) {
     return static_cast<int>(smaller<i64>(left, 1024));
 }
@@ -107,8 +107,8 @@ struct Filler {
 
     Pack<In, vec> held[chunks_a_thread];
 
-    // Where a chunk is: its index `across` the contiguous direction, and `along` it. The elements of a chunk along K go to different rows
-    // of the tile. With bcf neighbouring threads take neighbouring lines, which are in different banks.
+    // The position of a chunk: its index `across` the contiguous direction, and `along` it. The elements of a chunk along K go to
+    // different rows of the tile. With bcf neighbouring threads have neighbouring lines, which are in different banks.
     struct Place {
         int across, along;
     };
@@ -180,7 +180,7 @@ using FillerB = Filler<trans_b, width_b, block_n>;
 
 // ---- sums ----
 
-// Distance of a thread's element i in a direction from its first element.
+// Distance of a thread's element i from its first element, in one direction.
 template <int run, int block>
 __device__ __forceinline__ constexpr int spread(int i) {
     return i / run * (block / runs) + i % run;

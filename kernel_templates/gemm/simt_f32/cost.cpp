@@ -13,7 +13,7 @@ double instructions_a_step(const Gemm& g, const ResolvedConfig& s) {
     if (s.smem == 0) return 10;
     const double width = s.bcf != 0 || s.thread_m >= 4 ? 4.0 : 1.0;
     const double conflicts = s.bcf != 0 || s.has_warp_tiles() ? 1.0 : 2.0;
-    // An SM reads 128 bytes a clock and does 128 multiply-adds a clock. With 8x8 sums a thread, reads take as long as products.
+    // Per clock an SM reads 128 bytes and does 128 multiply-adds. With 8x8 sums per thread, reads take as long as products.
     const double reads = static_cast<double>(s.thread_m + s.thread_n) / width * conflicts * 2.2;
     const auto copied = [&](std::int64_t extent, bool k_contiguous) {
         const double elements = static_cast<double>(extent) / static_cast<double>(s.threads());
@@ -32,10 +32,10 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double resident = std::min(static_cast<double>(blocks_per_sm(s, device.limits)), rounds);
     const double warps = resident * static_cast<double>(s.threads()) / 32;
     const double depth = static_cast<double>(std::max<std::int64_t>(1, k_per_split(g, s)));
-    // With one warp a scheduler cannot hide the latency of instructions; with two it mostly can.
+    // One warp per scheduler cannot hide the latency of instructions; two mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
-    // Operands that are transposed in registers are loaded during the products of one tile. In small blocks these take less time
+    // Operands that are transposed in registers are loaded during the products of one tile, which in small blocks take less time
     // than a load.
     const double products = resident * busy * static_cast<double>(s.block_k) / depth;
     const double two_buffers = s.reg_transpose != 0 ? std::max(120.0, 900.0 - products) : 120.0;

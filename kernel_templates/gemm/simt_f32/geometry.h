@@ -7,7 +7,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What the rules, the cost model and the launch plan of gemm/simt_f32 share. The same formulas stand in kernel.cuh.
+// Shared by gemm/simt_f32's rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::simt_f32 {
 
 using gemm::ceil_div;
@@ -50,13 +50,13 @@ struct ResolvedConfig {
 std::int64_t smem_bytes(const ResolvedConfig& s);
 // Whether both operands are stored along K, as in nt.
 bool both_along_k(const Gemm& g);
-// Whether a thread goes from one chunk of an operand's tile to the next by a constant step.
+// Whether the step from one of a thread's chunks to the next is constant.
 bool copies_evenly(const ResolvedConfig& s, std::int64_t extent, bool k_contiguous);
-// Registers a thread needs without spilling.
+// Registers that a thread needs without spilling.
 std::int64_t registers_needed(const ResolvedConfig& s);
 std::int64_t blocks_per_sm(const ResolvedConfig& s, const DeviceLimits& limits);
 
-// Time expected, in microseconds, for ranking.
+// Predicted time in microseconds, for ranking.
 double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::simt_f32

@@ -1,5 +1,6 @@
-// C = alpha A B + beta C in f32 on CUDA cores, every product and sum rounded once. smem = 0: one element a thread, straight from global
-// memory. smem = 1: tiles of A and B go through shared memory, sliced along K, and a thread keeps thread_m x thread_n sums in registers.
+// C = alpha A B + beta C in f32 on CUDA cores, every product and sum rounded once. smem = 0: one element per thread, straight
+// from global memory. smem = 1: slices of A and B along K go through shared memory as tiles, and a thread keeps thread_m x
+// thread_n sums in registers.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -19,8 +20,8 @@ constexpr int block_k = ${block_k};
 constexpr int thread_m = ${thread_m};
 constexpr int thread_n = ${thread_n};
 constexpr int lanes_m = ${lanes_m};     // lanes of a warp along M; 0: threads go through the block's tile row by row
-constexpr int vec = ${vec};             // elements of one access
-constexpr bool bcf = ${bcf};            // a thread's rows and columns are runs of four, apart from each other
+constexpr int vec = ${vec};             // elements per access
+constexpr bool bcf = ${bcf};            // a thread's rows and columns are separate runs of four
 constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
 constexpr bool cp_async = ${cp_async};
@@ -50,14 +51,14 @@ static_assert(!reg_transpose || (stages == 2 && !cp_async && reg_buffers == 2), 
 
 // ---- which elements of C a thread has ----
 
-// Rows, or columns, of a warp; without warp tiles, of all threads.
+// Lanes along the rows, or columns, of a warp; without warp tiles, of all threads.
 constexpr int lanes_n = lanes_m == 0 ? 0 : 32 / (lanes_m == 0 ? 1 : lanes_m);
 constexpr int span_m = lanes_m == 0 ? block_m : lanes_m * thread_m;
 constexpr int span_n = lanes_m == 0 ? block_n : lanes_n * thread_n;
 static_assert(block_m % span_m == 0 && block_n % span_n == 0, "warp tiles fill the block tile");
 constexpr int warps_n = block_n / span_n;
 
-// A thread's elements in a direction are runs of neighbours, spread evenly over the span.
+// A thread's elements in a direction are adjacent runs, spread evenly over the span.
 constexpr int run_m = bcf ? smaller(thread_m, 4) : thread_m;
 constexpr int run_n = bcf ? smaller(thread_n, 4) : thread_n;
 template <int run, int count, int span>
@@ -103,10 +104,10 @@ __device__ __forceinline__ void fetch(f32* to, const f32* source, int count) {
     }
 }
 
-// Fills tile[k][line], tile after tile along K, between begin() and end(). The contiguous direction of the operand is k, or the lines.
-// Tiles that lie in the operand as a whole are copied without a look at their ends, which took a tenth of the main loop's instructions.
-// cp.async transposes elements of four bytes by moving each alone: eight along k of four lines, which lie in different banks. A thread
-// goes from one of its chunks to the next by a constant step, so that a pointer is all it keeps.
+// Fills tile[k][line], tile after tile along K, between begin() and end(). The contiguous direction of the operand is k, or the
+// lines. Tiles that lie entirely within the operand are copied without checks, which took a tenth of the main loop's
+// instructions. To transpose, cp.async moves elements of four bytes separately: eight along k of four lines, which lie in
+// different banks. The step from one of a thread's chunks to the next is constant, so that a thread keeps only one pointer.
 template <bool k_is_contiguous, int width, int lines>
 struct Filler {
     static constexpr bool scatters = k_is_contiguous && cp_async;
@@ -155,7 +156,7 @@ struct Filler {
     __device__ __forceinline__ static bool takes_part(int pass) {
         return is_even || static_cast<int>(threadIdx.x) + pass * threads < chunks;
     }
-    // How many elements of the chunk the operand has, in a tile that begins at k_first.
+    // How many elements of the chunk exist in the operand, in a tile that begins at k_first.
     __device__ __forceinline__ int valid(int pass, int k_first) const {
         const int in_lines = lines_left - pass * line_step, in_k = k_left - k_first - pass * k_step;
         const int across = k_is_contiguous ? in_lines : in_k;
@@ -225,9 +226,10 @@ struct Stage {
 
 // ---- global memory to registers to shared memory ----
 
-// Fills tile[k][line] of operands stored along K by patches of four lines by four k: a thread loads 16 bytes of each line, and one tile
-// later stores 16 bytes of each k. Two lanes load a sector of 32 bytes. Eight lanes store at once, to different banks: they have 8 k of
-// four fours of lines, and padded rows begin four banks apart. The patches of B come first, then those of A.
+// Fills tile[k][line] from operands stored along K, in patches of four lines by four k: a thread loads 16 bytes of each line, and
+// one tile later stores 16 bytes of each k. Two lanes load a sector of 32 bytes. Eight lanes store at once, to different banks:
+// they have 8 k of four groups of four lines, and padded rows begin four banks apart. The patches of B come first, then those of
+// A.
 struct Transposer {
     static constexpr int of_a = block_m * block_k / 16, of_b = block_n * block_k / 16, patches = of_a + of_b;
     static constexpr int passes = (patches + threads - 1) / threads;
@@ -322,7 +324,7 @@ struct Operands {
 #pragma unroll
         for (int i = 0; i < count; i += step) {
             if constexpr (reg_buffers == 2 && step == 4) {
-                // Without `volatile` ptxas would move the load down to the use of its values, and the warp would wait for them.
+                // Without `volatile` ptxas would move the load to the use of its values, and the warp would wait for them.
                 const u32 at = ptx::shared_address(from + spread<run, count, span>(i));
                 asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                              : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]), "=f"(to[i + 3])
@@ -368,8 +370,9 @@ struct Sums {
     }
 };
 
-// With one buffer a tile is read between two barriers, and the next tile is written after the second. With two buffers, copies through
-// registers load the next tile during the products. With cp.async `stages` - 1 tiles are loaded ahead, and one barrier a tile is enough.
+// With one buffer a tile is read between two barriers, and the next tile is written after the second. With two buffers, copies
+// through registers load the next tile during the products. With cp.async, `stages` - 1 tiles are loaded ahead, and one barrier
+// per tile is enough.
 __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Source& b, Stage* ring) {
     FillerA fill_a(a, ring->a);
     FillerB fill_b(b, ring->b);
@@ -436,7 +439,7 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
         read = next;
         if constexpr (stages > 1) write = write + 1 == stages ? 0 : write + 1;
     };
-    // Two loops, because a single one for whole and partial copies was 3 % slower.
+    // Two loops, because a single loop for whole and partial copies was 3 % slower.
 #pragma unroll 1
     for (; tile - 1 + ahead < inner_tiles; ++tile) sum_one(true);
 #pragma unroll 1

@@ -107,7 +107,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
     const gemm::Descent<ResolvedConfig>::Family family = {
         [&](const ResolvedConfig& s) { return predict(g, s, device); }, config_of,
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Starts from both ways to see the operands, with K divided and whole: a walk seldom changes between these.
+    // Starts from both assignments of the operands, with K divided and whole, because a walk seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const int64_t swap_ab = i / 2;
         const bool is_divided = i % 2 != 0;
@@ -125,7 +125,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
         }
     };
     const Config chosen = gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
-    // If the next kernel's blocks find no room beside these, they have little time to fetch operands early.
+    // If the next kernel's blocks do not fit next to these, they have little time to fetch operands early.
     Config early = chosen;
     early.set("prefetch_steps", 8);
     early.set("prefetch_all", has_few_rows(g) || fits_twice(ResolvedConfig(chosen, g), chosen["stages"], device) ? 0 : 1);

@@ -52,13 +52,13 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g, device, tiles, ResolvedConfig(Config{}, g), &config_of};
 }
 
-// Rules of this family alone; gemm/wgmma_fp8 shares the others.
+// Rules of this family only; gemm/wgmma_fp8 shares the others.
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
     const auto is_large = [](const ResolvedConfig& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };
     std::vector<Constraint> all;
     // Larger tiles read less from L2: for products of more waves, none of 143 winners had a tile below 64x240, steps of 128 or
-    // three groups. The usual loop with advance_descriptors alone stays legal, because it can replace a kernel that is not
+    // three groups. The usual loop with only advance_descriptors stays legal, because it can replace a kernel that is not
     // compiled yet.
     all.push_back(
         {"non-default mainloop in more than four waves on a tile below 128x112, with steps above 64 or with three consumer "

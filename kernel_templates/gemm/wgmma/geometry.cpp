@@ -28,8 +28,8 @@ Grid::Grid(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     count_n = ceil_div(ceil_div(columns, s.block_n), s.cluster_n);
     tiles = count_m * count_n * g.batch;
     steps = ceil_div(g.k, s.block_k);
-    // With cluster_k a cluster computes one tile; otherwise blocks are persistent. All clusters must run at once: a cluster that
-    // starts after another's end doubles the time.
+    // With cluster_k a cluster computes one tile; otherwise blocks are persistent. All clusters must run at once, because a
+    // second wave doubles the time.
     room = std::max<int64_t>(1, gemm::usable_sms(device, s.cluster_blocks()) / s.cluster_blocks());
     // Stream-K counts the steps of up to two waves in 32 bits, times the number of clusters. If they are too many, tiles stay
     // whole.
@@ -45,7 +45,7 @@ int64_t Grid::steps_each(const ResolvedConfig& s) const {
 }
 
 bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
-    // Two or three consumer warpgroups take all registers. One with up to 32 accumulators takes at most 128 a thread (116 under
+    // Two or three consumer warpgroups take all registers. One with up to 32 accumulators takes at most 128 per thread (116 under
     // NVRTC 13.0).
     const int64_t registers = 128;
     return s.consumer_warpgroups == 1 && s.accumulators() <= 32 &&
@@ -54,40 +54,39 @@ bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
 
 namespace {
 
-constexpr double kUsableL2 = 0.6e6;  // bytes of a MiB that an operand keeps to itself
+constexpr double kUsableL2 = 0.6e6;  // of each MiB, the bytes that an operand can use
 
 // Times are in clocks of an SM unless the name has another unit.
 struct Constants {
-    double multiply, overhead;  // a K step: its time over what the tensor cores' peak says, and its time outside multiplications
-    double l2_bytes, l2_bytes_of_all;     // a clock, of one SM and of all
+    double multiply, overhead;  // a K step: its time / the time at the tensor cores' peak, and its time outside multiplications
+    double l2_bytes, l2_bytes_of_all;     // per clock, of one SM and of all
     double latency;                       // time from a stage's request to its arrival
-    double wait_2_stages, wait_3_stages;  // latencies that a step of a ring of so few stages waits beside its work
+    double wait_2_stages, wait_3_stages;  // latencies that a step waits in addition to its work, in a ring of two or three stages
     double ask;                           // requests for a line that many blocks load in the same step
-    std::array<double, 4> straddling;     // lines of 128 bytes that a row touches more, where rows do not begin on one: of the
-                                          // M-side operand along K and along M, of the N-side operand
-    double half_lines;                    // multiplications of steps of 64 bytes, over those of steps of whole lines
-    double narrow_both;                  // products of operands that both lie along C's sides, in boxes below a line, over others
-    double narrow;                       // an N-side operand stored along N, in boxes of a quarter line: over whole lines
-    double tile, direct_area, tma_area;  // the end of a tile, and elements of it that are stored a clock
-    double unaligned_store;              // an element of a thread, where C's rows do not begin at 16 bytes
-    double unpaired_store;               // over that, where neighbours of a row are not stored as a pair
+    std::array<double, 4> straddling;  // additional lines of 128 bytes that a row touches if rows do not begin on a line: for the
+                                       // M-side operand along K and along M, for the N-side operand
+    double half_lines;                 // time of multiplications in steps of 64 bytes / in steps of whole lines
+    double narrow_both;                // for operands that both lie along C's sides: time with boxes below a line / with others
+    double narrow;                     // for an N-side operand stored along N: time with boxes of a quarter line / of whole lines
+    double tile, direct_area, tma_area;     // the end of a tile, and elements stored per clock
+    double unaligned_store;                 // per element of a thread, if C's rows do not begin at multiples of 16 bytes
+    double unpaired_store;                  // in addition, if neighbours of a row are not stored as a pair
     double overlapped_c_read, direct_read;  // reading the C that beta multiplies
-    double combine, combine_area;           // parts of a tile that meet
-    double meeting, meeting_block;          // the blocks that divide K in a cluster add their sums: all together, and each block
-    double combine_part;                    // an element of each part but the first, which the last block to come adds
+    double combine, combine_area;           // adding the parts of a tile
+    double meeting, meeting_block;          // adding the sums of the blocks that divide K in a cluster: a constant, and per block
+    double combine_part;                    // per element of each part but the first, which the last block to finish adds
     double clock, memory;                   // shares of the maximum
     double memory_us, output;               // time before memory delivers; weight of a byte of C, a byte of operands being 1
-    double shared_sectors;                  // a byte of C in a sector that two tiles write
-    double overlap;                         // exponent of the norm that adds computing and memory: 1 hides nothing
-    double reduce_us, reduced_bytes;        // the second kernel: its time, and its bytes a microsecond
-    double ragged;                          // share of the larger operand that is read again where a last tile has no rows
+    double shared_sectors;                  // per byte of C in a sector that two tiles write
+    double overlap;                         // exponent of the norm that combines computing and memory time: 1 means no overlap
+    double reduce_us, reduced_bytes;        // the second kernel: its start, and its bytes per microsecond
+    double ragged;                          // share of the larger operand that is read again if the last tile lacks rows
     double pack_us, pack_share;
-    std::array<double, 3> launch_us;  // nothing fetched early; fetched; fetched beside the kernel before
+    std::array<double, 3> launch_us;  // without early fetch; with it; with it while the previous kernel runs
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 24,400 trials of this and the other families, of 820 random problems and shipped winners, in a stream on an H200 and
-// an H100 (docs/results/untuned.md). A fit balances them for the choice among kernels: none is measured by
-// itself.
+// an H100 (docs/results/untuned.md). The fit balances them for the choice among kernels; no constant is measured by itself.
 constexpr Constants kOfHalf = {.multiply = 2.19,
                                .overhead = 146.0,
                                .l2_bytes = 93.9,
@@ -168,7 +167,7 @@ const Constants& constants(const ResolvedConfig& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
 }
 
-// Bytes that L2 delivers for both operands in a K step; rows that straddle lines count as much as they cost.
+// Bytes that L2 delivers for both operands in a K step; rows that straddle lines are weighted by their cost.
 double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     const bool swap = s.swap_ab != 0;
@@ -183,8 +182,8 @@ double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     return x * x_lines + y * y_lines;
 }
 
-// Clocks of one SM for a K step: the largest of what the tensor cores, shared memory and L2 take, and of the time until a stage
-// of the ring is full again.
+// Clocks of one SM for a K step: the largest of the times of the tensor cores, shared memory and L2, and of the time until a
+// stage of the ring is full again.
 double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -197,10 +196,10 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);  // few busy SMs get more each
-    // What adding products outside of the tensor cores takes of the issue slots: a band's warps of all consumer warpgroups one
-    // after another. With two sets of products it runs beside the own multiplications, with three bands or more of a tile beside
-    // other bands', else half of it (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks a step, 192x128 1,000,
-    // 256x128 1,170). Ping-pong groups multiply for a tile at a time, beside nobody (128x128: 1,090).
+    // Issue slots for adding products outside of the tensor cores: the warps of a band, for all consumer warpgroups one after
+    // another. With two sets of products the additions overlap with their own multiplications, with three or more bands per tile
+    // with those of other bands, otherwise half of them (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks per
+    // step, 192x128 1,000, 256x128 1,170). Ping-pong groups multiply one tile at a time, without overlap (128x128: 1,090).
     const double additions = s.promotes ? bands_in_tile * (static_cast<double>(s.block_n) / 2.0 + 60.0) : 0.0;
     const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;
@@ -214,8 +213,8 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Clocks to read the C that beta multiplies. TMA loads it during the products, as many spans as have buffers; the others wait for
-// a store to end. Without TMA each thread reads one pair after the other.
+// Clocks to read the C that beta multiplies. TMA loads as many spans as have buffers during the products; the others wait until a
+// store ends. Without TMA each thread reads one pair after the other.
 double read_clocks(const ResolvedConfig& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.epilogue_stages);
@@ -224,7 +223,7 @@ double read_clocks(const ResolvedConfig& s) {
     return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
-// Clocks between a tile's last multiplication and the next tile's first, less what other work hides.
+// Clocks between a tile's last multiplication and the next tile's first, without the part that other work hides.
 double tile_clocks(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
@@ -246,7 +245,7 @@ double combine_clocks(const ResolvedConfig& s, int64_t parts) {
     return c.combine + area / c.combine_area + c.combine_part * area * static_cast<double>(parts - 1);
 }
 
-// Time of the second kernel, if there is one: its start, and what it writes and reads of the parts.
+// Time of the second kernel, if there is one: its start, its writes, and its reads of the parts.
 double reduce_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
     const auto bytes = static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes);
@@ -268,15 +267,15 @@ double clocks_of(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double rounds = std::ceil(tiles * static_cast<double>(grid.parts) / clusters);
     const double run = std::ceil(steps / static_cast<double>(grid.parts)) * step;
     const double ends = end + (grid.parts > 1 ? combine_clocks(s, grid.parts) : 0.0);
-    // In ping-pong each tile's end but the last is hidden behind the other group's multiplications.
+    // In ping-pong the end of each tile except the last is hidden by the other group's multiplications.
     if (s.pingpong != 0 && rounds > 1) return rounds * std::max(run, ends / 2.0) + ends;
     // An overlapped epilogue runs during the next tile's multiplications: 1,900 clocks of store become 500.
     if (s.late_rounds() > 0) return rounds * (run + constants(s).tile) + ends - constants(s).tile;
     return rounds * (run + ends);
 }
 
-// Bytes of the larger operand that stream-K's blocks read again. They are at different places of K, so tiles in one strip of that
-// operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this term 553 us were predicted).
+// Bytes of the larger operand that stream-K's blocks read again. They are at different positions of K, so tiles in one strip of
+// that operand do not share what passes through L2 (261x15312x31616 takes 833 us; without this term 553 us were predicted).
 double streamed_again(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.parts != 0) return 0.0;
     const bool x_is_larger = s.swap_ab != 0 ? g.n >= g.m : g.m >= g.n;
@@ -318,9 +317,10 @@ double pack_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     return us;
 }
 
-// Bytes of both operands that memory delivers beyond once. A wave of tiles reads the rows that it touches; what the next wave
-// needs of them is still there if L2 holds a wave's operands and its C. 8192x6144x4096 in strips of 3072 rows reads 450 MB of
-// 117, as if every wave began anew, 4096x4096x2048 not more than once (H200, 2026-11-23, counters): L2 keeps 21 to 36 MB of 60.
+// Bytes of both operands that memory delivers in addition to the first read. A wave of tiles reads the rows that it touches. The
+// next wave finds what it shares with it in L2 if L2 holds a wave's operands and its C. 8192x6144x4096 in strips of 3072 rows
+// reads 450 MB of 117, as if every wave began anew; 4096x4096x2048 reads everything once (H200, 2026-11-23, counters): L2 keeps
+// 21 to 36 MB of 60.
 double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const auto real = [](int64_t value) { return static_cast<double>(value); };
     const double rows_of_m = real(s.block_m * s.cluster_m), rows_of_n = real(s.block_n * s.cluster_n);
@@ -344,7 +344,7 @@ double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid
 }
 
 // The time that the power limit allows. Multiplications cost energy, and so do their reads from shared memory and L2, least in
-// wide tiles. Memory costs 41 pJ a byte, of 700 W.
+// wide tiles. Memory costs 41 pJ per byte, at 700 W.
 double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const double tile_mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double mac = tile_mac * static_cast<double>(grid.tiles * grid.steps * s.sharing_blocks());
@@ -357,12 +357,12 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const 
     // f16 sums cost less: at the same power limit cuBLAS sustains 703 TFLOP/s with them and 599 with f32 sums.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     const double of_memory = s.in_bytes == 2 ? read_again_bytes(g, s, grid, device) / 17e6 : 0.0;
-    // Ten pairs of measurements, a second each: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
+    // Ten pairs of measurements of one second each: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
     const double of_turns = s.serpentine_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
     return (at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2) + of_memory) * of_turns;
 }
 
-// Time from a kernel's turn to its first operands. An early fetch saves more if the next kernel's blocks fit beside this
+// Time from a kernel's turn to its first operands. An early fetch saves more if the next kernel's blocks fit next to this
 // kernel's, because they can then begin before those end.
 double launch_us(const ResolvedConfig& s, const Device& device) {
     if (s.pdl == 0) return constants(s).launch_in_turn_us;
@@ -370,8 +370,8 @@ double launch_us(const ResolvedConfig& s, const Device& device) {
     return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
 }
 
-// The norm of two times that partly hide each other. Computed by products instead of powers, because a plan predicts hundreds of
-// times.
+// The norm of two times that partly overlap. Computed by multiplication instead of powers, because a plan makes hundreds of
+// predictions.
 double overlapped(double a, double b, double exponent) {
     if (exponent != 1.5) return std::pow(std::pow(a, exponent) + std::pow(b, exponent), 1.0 / exponent);
     const double sum = a * std::sqrt(a) + b * std::sqrt(b);
@@ -394,9 +394,9 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double compute = clocks_of(g, s, grid) / (device.clock_mhz * c.clock);
     const double running = overlapped(compute, memory_us(g, s, grid, device), c.overlap);
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
-    const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // no gain: tried later
+    const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // no gain: ranked later
     const double additions =
-        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // winners of large products gain 0.5 to 1.0 % by it
+        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // winners of large products gain 0.5 to 1.0 % from it
     return larger(alone, power_us(g, s, grid, device)) * turns * additions + pack_us(g, s, device);
 }
 

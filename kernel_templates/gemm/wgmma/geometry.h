@@ -9,8 +9,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What gemm/wgmma's rules, cost model and launch plans share: a problem and a config with names resolved, and the sizes that
-// follow from them. The same formulas stand in kernel.cuh.
+// A problem and a config with named parameters, and the sizes derived from them, shared by gemm/wgmma's rules, cost model and
+// launch plans. kernel.cuh has the same formulas.
 namespace autotune::wgmma {
 
 using gemm::ceil_div;
@@ -75,8 +75,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_ALL_PARAMETERS)
 
     // Given by the problem, not by the config: bytes of an element of the operands, of C and of the accumulators; whether
-    // products of 128 k are added outside of the tensor cores; whether columns or blocks have scales of their own, and columns a
-    // bias.
+    // products of 128 k are added outside of the tensor cores; whether columns or blocks have scales, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks, has_bias;
     bool reads_c;  // beta may be other than 0
@@ -136,15 +135,15 @@ struct ResolvedConfig {
     }
 };
 
-// Whether a second block with such a ring fits on an SM beside the first: with programmatic dependent launch, a block of the next
-// kernel.
+// Whether a second block with such a ring fits on an SM next to the first: with programmatic dependent launch, a block of the
+// next kernel.
 bool fits_twice(const ResolvedConfig& s, std::int64_t stages, const Device& device);
 
 // The arrangement of a config's tiles and parts on a device.
 struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // cluster tiles of all batches
-    std::int64_t whole;             // the first of them, which stream-K does not cut
+    std::int64_t whole;             // those of them that stream-K does not divide
     std::int64_t steps;             // steps of the K loop
     std::int64_t parts;             // parts of every tile; 0: stream-K
     std::int64_t room;              // clusters that the device can run at once

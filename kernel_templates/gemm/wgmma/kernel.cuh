@@ -1,14 +1,15 @@
-// C = alpha A B + beta C on Hopper: TMA loads into an mbarrier ring, wgmma from shared memory, one producer warpgroup and
-// `consumer_warpgroups` math warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a tile, each has a band of its rows.
-// Ping-pong: each consumer warpgroup has tiles of its own, so that one's epilogue runs under another's multiplications.
-// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that a problem
-// of few rows fills the 64 rows of a multiplication with the other operand.
-// K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the rest cut
-// into equal runs of K steps). The part that finishes last adds all parts in their order, or with reduce_kernel a second kernel does:
-// the result does not depend on timing. Or the `cluster_k` blocks of a cluster divide K, and each adds its share of the tile from what
-// its peers send to its shared memory.
-// What beta multiplies comes by TMA while the tile is multiplied, to where its sums will be staged; where sums are stored directly, by
-// loads of many places before the first store.
+// C = alpha A B + beta C on Hopper: TMA loads into an mbarrier ring, wgmma multiplies from shared memory; one producer warpgroup
+// and `consumer_warpgroups` consumer warpgroups, persistent blocks.
+// Cooperative: the consumer warpgroups share a tile, each has a band of its rows. Ping-pong: each consumer warpgroup has its own
+// tiles, so that one's epilogue runs under another's multiplications.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that in a
+// problem with few rows the other operand fills the 64 rows of a multiplication.
+// K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the
+// rest in equal runs of K steps). All parts are added in order, by the part that finishes last or, with reduce_kernel, by a
+// second kernel: the result does not depend on timing. Or the `cluster_k` blocks of a cluster divide K, and each adds its share
+// of the tile from what its peers send to its shared memory.
+// The C that beta multiplies is loaded by TMA while the tile is multiplied, to the buffers where its sums will be staged; if sums
+// are stored directly, many elements of C are loaded before the first store.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using In = ${in_type};
@@ -31,9 +32,10 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that are being stored at once
-constexpr int tma_swizzle = ${tma_swizzle};  // bytes of an operand's row that a swizzle pattern spans, at most
-constexpr int advance_descriptors = ${advance_descriptors};  // 1: the next descriptors and tiles come from additions, C is staged in rounds
+constexpr int epilogue_stages = ${epilogue_stages};  // buffers for spans of C that are being stored
+constexpr int tma_swizzle = ${tma_swizzle};  // largest width of a swizzle pattern along an operand's row, in bytes
+constexpr int advance_descriptors = ${advance_descriptors};  // 1: the next descriptors and tiles are computed by additions, C is
+                                                             // staged in rounds
 constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is whole; a cooperative tile is stored during the next multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
@@ -72,9 +74,10 @@ constexpr int spans_each = spans < cluster_k ? 1 : spans / cluster_k;  // spans 
 constexpr bool loads_c = reads_c && tma_store;  // by TMA
 constexpr u32 c_barrier_bytes = loads_c ? consumer_warpgroups * epilogue_stages * 8 : 0;
 
-// The matrix descriptors of a consumer warpgroup's operands in stage 0, for advance_descriptors. Those of other stages and steps differ in the low word alone, by a sixteenth
-// of their distance in bytes: one addition, in uniform registers, because shuffles tell the compiler that all threads of a warp have the same.
-// Made anew for each multiplication they took half of all instructions and 2 % of a launch's energy (8192x6144x4096, H200).
+// The matrix descriptors of a consumer warpgroup's operands in stage 0, for advance_descriptors. Those of other stages and steps
+// differ only in the low word, by a sixteenth of their distance in bytes. That is one addition in uniform registers, because
+// shuffles tell the compiler that all threads of a warp have the same value. Computed anew for each multiplication, they took
+// half of all instructions and 2 % of a launch's energy (8192x6144x4096, H200).
 struct Descriptors {
     u32 x, y;
 };
@@ -97,7 +100,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const u32 slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // place in a K-major tile
+        const u32 slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // position in a K-major tile
         const u32 to_y = y_k_major ? slab * (block_n * span_y * 2) + in_slab : kk * 16 * span_y * 2;
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -115,7 +118,7 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // place in a K-major tile
+        const int slab = kk * 16 / widest_span, in_slab = kk * 16 % widest_span * 2;  // position in a K-major tile
         const u32 y = y_k_major ? tile_y + slab * (block_n * span_y * 2) + in_slab : tile_y + kk * 16 * span_y * 2;
         const u64 desc_y = matrix_descriptor(y, y_k_major ? 16 : block_k * span_y * 2, 8 * span_y * 2, span_y * 2);
 #pragma unroll
@@ -165,11 +168,11 @@ __device__ __forceinline__ void store_direct(const Output& out, const Extents& s
     }
 }
 
-// The same, added to C: many quads are loaded before the first is used. Goes band after band of a column, so that its conditions do not
-// keep registers for long.
+// The same, added to C: many quads are loaded before the first is used. Goes through the bands of one column after another, so
+// that its conditions do not occupy registers for long.
 __device__ __forceinline__ void add_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Sums& acc) {
     constexpr int sums = bands * accumulators;
-    constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // quads for which registers are left beside the sums
+    constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // quads for which the sums leave enough registers
     constexpr int at_once = quads < most ? quads : most;
 #pragma unroll
     for (int first = 0; first < quads; first += at_once) {
@@ -235,7 +238,7 @@ __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& ti
     });
 }
 
-// Called by the thread that stores: loads as many spans as have buffers, and fetches the others into L2.
+// Called by the storing thread: loads as many spans as have buffers, and fetches the others into L2.
 __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
     store_wait_read<0>();  // until the previous tile's stores have read it
 #pragma unroll
@@ -248,13 +251,13 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
     }
 }
 
-// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for those of another round
-// that are being stored.
+// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for the previous
+// round's spans, which are still being stored.
 constexpr int spans_in_round = spans_each <= epilogue_stages ? spans_each : (epilogue_stages + 1) / 2;
 constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
 
-// After this the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and then the
-// barrier tells the others. A tile's first round always uses the first buffers.
+// Afterwards the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and a
+// barrier then releases the others. A tile's first round always uses the first buffers.
 template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_each % (spans_in_round * rounds_on_their_way) == 0;
@@ -303,8 +306,9 @@ __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, i
     });
 }
 
-// Stores the accumulators through the staging buffers by TMA, round by round; the stores run during the next tile's multiplications.
-// REQUIRES wait_for_buffers<true>() since the previous tile, best during this one's multiplications, where it costs nothing.
+// Stores the accumulators through the staging buffers by TMA, round by round; the stores run during the next tile's
+// multiplications. REQUIRES wait_for_buffers<true>() since the previous tile, preferably during this one's multiplications, where
+// it costs nothing.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc) {
     const int own = cluster_k > 1 ? rank * spans_each : 0;  // the first span that this block stores
@@ -346,7 +350,8 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
             }
             c.wait(part % epilogue_stages);
         } else {
-            // Only the thread that committed a store can wait for it, so that thread waits, and then the barrier tells the others.
+            // Only the thread that committed a store can wait for it, so that thread waits, and a barrier then releases the
+            // others.
             if (thread == 0) store_wait_read<epilogue_stages - 1>();
             named_barrier(1 + group, 128);
         }
@@ -391,8 +396,8 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
 }
 
 struct Areas {
-    u32 staging, flag;       // addresses that belong to this consumer warpgroup
-    u32 received, exchange;  // sums that the cluster's peers send, and the barrier that counts them
+    u32 staging, flag;       // addresses for this consumer warpgroup
+    u32 received, exchange;  // sums from the cluster's peers, and the barrier that counts them
     u32 c_full;              // barriers of this consumer warpgroup's spans of C
 };
 
@@ -417,7 +422,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
     Position at;
     Work work;
     int turn = 0;
-    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
     SpansOfC c_spans{areas.c_full};
     const bool adds_c = reads_c && out.beta != 0.0f;
     while (schedule.next(work)) {
@@ -428,7 +433,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
                 at.skip(work.steps, ring.stages);
                 continue;
             }
-            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
+            // its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
@@ -458,7 +464,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             at.next(ring.stages);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = schedule.tile(work);  // its divisions are hidden behind the last multiplications
+        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         const Schedule* general;
@@ -521,8 +527,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        // Done by a warp that is idle until the kernel's turn. It comes before the warpgroup gives up all but 40 registers, because with 40
-        // it would spill.
+        // Run by a warp that is idle until the kernel's turn, before the warpgroup gives up all but 40 registers, with which it
+        // would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)

@@ -50,8 +50,8 @@ std::array<int64_t, 2> box_of(const ResolvedConfig& s, bool k_major, int64_t ext
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
-// The most that blocks fetch into L2 before their turn: what a short previous kernel leaves time for. More would take bandwidth
-// from a previous kernel that reads weights, and L2 would not keep it until the turn.
+// The most that blocks fetch into L2 before their turn, limited by the time that a short previous kernel leaves. More would take
+// bandwidth from a previous kernel that reads weights, and L2 would not keep it until the turn.
 constexpr int64_t kEarlyBytes = 8 << 20;
 
 int64_t early_steps(const ResolvedConfig& s, const Grid& grid) {

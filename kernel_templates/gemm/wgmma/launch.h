@@ -7,7 +7,7 @@
 namespace autotune::wgmma {
 
 // The steps of a launch: packing operands whose rows are not aligned, the product, and the second kernel if there is one. A
-// family appends its own arguments to these.
+// family appends its own arguments.
 LaunchPlan plan(const Problem& problem, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma

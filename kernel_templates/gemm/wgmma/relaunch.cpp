@@ -16,8 +16,8 @@ struct Order {
     int64_t raster, group;
 };
 
-// Orders of tiles that are worth a prediction: the config's own, and panels in both directions. A single order if a direction has
-// one tile, or if L2 holds both operands, so that no order reads one again.
+// Orders of tiles to predict: the config's own, and panels in both directions. A single order if a direction has one tile, or if
+// L2 holds both operands, so that no order reads one again.
 std::vector<Order> orders_for(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.count_m == 1 || grid.count_n == 1) return {{0, 1}};
     std::vector<Order> orders;
@@ -35,7 +35,7 @@ std::vector<Order> orders_for(const Gemm& g, const ResolvedConfig& s, const Grid
     return orders;
 }
 
-// The ways to divide K among clusters that the rules allow. The kernel decides whether a second one adds the parts.
+// The divisions of K among clusters that the rules allow. The compiled kernel determines whether a second one adds the parts.
 std::vector<int64_t> divisions_for(const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (s.cluster_k > 1 || s.overlap_epilogue != 0 || s.serpentine_k != 0) return {1};
     std::vector<int64_t> divisions;
@@ -46,12 +46,12 @@ std::vector<int64_t> divisions_for(const ResolvedConfig& s, const Grid& grid, co
     }
     const int64_t clusters = std::min(grid.room, grid.tiles);
     if (s.reduce_kernel == 0 && grid.tiles > clusters && grid.tiles % clusters != 0) divisions.push_back(0);
-    if (divisions.empty()) divisions.push_back(2);  // illegal, because the kernel itself is
+    if (divisions.empty()) divisions.push_back(2);  // no division is legal, because the kernel itself is not
     return divisions;
 }
 
-// Decides what is fetched early and whose lines L2 drops first: as in the default config, or as in the config itself if that
-// stays legal.
+// Chooses the early fetches and the operand whose lines L2 drops first: as in the default config, or as in the config itself if
+// that stays legal.
 void settle_fetches(ResolvedConfig& s, const Gemm& g, const Device& device) {
     const Grid grid(g, s, device);
     const int64_t blocks = grid.tiles * grid.parts * s.cluster_blocks();

@@ -134,7 +134,7 @@ void add_cluster_rules(std::vector<Constraint>& to, const Gemm& g, const Device&
                   })});
 }
 
-// Whether the ring is the deepest with which two blocks fit on an SM: the next kernel's blocks then fetch operands while this
+// Whether the ring is the deepest with which two blocks fit on an SM, so that the next kernel's blocks fetch operands while this
 // one's compute.
 bool leaves_room_for_the_next_kernel(const ResolvedConfig& s, const Device& device) {
     const int64_t deeper = s.stages == 10 ? 12 : s.stages + 1;
@@ -209,7 +209,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
-// Blocks of a grid that all run at once, each on an SM of its own with one tile or part; 0 for other grids.
+// Number of blocks if all run at once, each on an SM of its own with one tile or part; 0 for other grids.
 int64_t blocks_at_once(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid at(g, s, device);
     const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();

@@ -9,11 +9,11 @@
 // The rules of all families that feed wgmma through a ring and have persistent blocks: which configs are legal for a problem.
 namespace autotune::wgmma {
 
-// Whether the time is bounded by reading the one large operand.
+// Whether reading the one large operand limits the time.
 bool has_few_rows(const Gemm& g);
 // Whether TMA can store the rows of C.
 bool tma_can_store(const Gemm& g);
-// The number of stages of the deepest ring that fits beside the config's other shared memory; at least 2.
+// The number of stages of the deepest ring that fits with the config's other shared memory; at least 2.
 std::int64_t deepest_ring(const ResolvedConfig& shape, const Device& device);
 
 std::vector<Constraint> rules(const Gemm& g, const Device& device);

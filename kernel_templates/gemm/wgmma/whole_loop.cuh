@@ -1,7 +1,7 @@
-// The consumer warpgroups' loop where K is never divided: whole tiles alone, without the general schedule beside them. A cooperative tile's sums are
-// rounded to elements of C, which take half the registers, and leave under the next tile's multiplications, where registers allow it: the
-// store took 1,900 clocks of a 128x256 tile while nothing was multiplied. Ping-pong groups hide it under each other's multiplications.
-// REQUIRES all that consume() in gemm/wgmma/kernel.cuh has.
+// The consumer warpgroups' loop for an undivided K: only whole tiles, without the general schedule. If there are enough
+// registers, a cooperative tile's sums are rounded to elements of C, which need half the registers, and are stored during the
+// next tile's multiplications. Without this the store took 1,900 clocks per 128x256 tile with idle tensor cores. Ping-pong groups
+// store during each other's multiplications. REQUIRES everything that consume() in gemm/wgmma/kernel.cuh requires.
 #pragma once
 
 namespace {
@@ -43,11 +43,11 @@ __device__ __forceinline__ void store_round(const Output& out, const Tile& tile,
 
 namespace {
 
-// K steps during which C is read. If all of it is read during one step, the loads fill the SM's queue and the next steps' barriers wait
-// behind them: 243 us instead of 233 us (8192x8192x1024, H200). A prefetch into L2 before the loads gains nothing.
+// K steps during which C is read. If all of it is read in one step, the loads fill the SM's queue and the next steps' barriers
+// wait: 243 us instead of 233 us (8192x8192x1024, H200). A prefetch into L2 before the loads gains nothing.
 constexpr int most_steps_of_c = 8, steps_of_c = reads_c ? most_steps_of_c : 0;
 
-// read(down, along) for a thread's pairs in part `share`; rows and columns count from its first.
+// Calls read(down, along) for a thread's pairs in part `share`; rows and columns count from its first.
 template <class Read>
 __device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
     constexpr int pairs = bands * packed_registers, each = (pairs + most_steps_of_c - 1) / most_steps_of_c;
@@ -58,7 +58,7 @@ __device__ __forceinline__ void fill(Packed& packed, int share, Read read) {
     }
 }
 
-// Reads a part of C into the registers that the previous tile's elements have left. Outside of C it reads zeros.
+// Reads a part of C into registers that the previous tile's elements no longer need. Elements outside of C are zeros.
 __device__ __forceinline__ void read_c(Packed& packed, const Output& out, const Extents& s, const Tile& tile, int row0, int share) {
     const int row = row_of_quad(tile, row0, 0), col = col_of_quad(tile, 0);
     if (tile.m0 + block_m <= s.m && tile.n0 + block_n <= s.n) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Output& out, co
     }
 }
 
-// REQUIRES a launch without divided K and, if the epilogue overlaps, at least `rounds` + `steps_of_c` stages.
+// REQUIRES a launch with undivided K and, if the epilogue overlaps, at least `rounds` + `steps_of_c` K steps.
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, u32 staging, int group, int rank) {
     const int lane = threadIdx.x % 32, steps = s.steps();
     const int row0 = pingpong || consumer_warpgroups == 1 ? 0 : group * group_rows;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                     store_round(out, before, row0, staging, group, packed, step);
                 }
             });
-            before = tiles.tile(work);  // its divisions are hidden behind the last multiplications
+            before = tiles.tile(work);  // its divisions run under the last multiplications
             math.finish(last);
             round_sums(packed, out, acc, adds_c);
             is_first = false;
@@ -119,10 +119,11 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
     } else {
         const Skip others(pingpong ? (consumer_warpgroups - 1) * steps : 0, ring.stages);
         if (pingpong && group > 0) math.at.skip(group * steps, ring.stages);
-        u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+        u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
         while (tiles.next(work)) {
             if (pingpong) {
-                // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+                // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity
+                // for its own.
                 barrier_wait(ring.order + group * 8, order_parity);
                 order_parity ^= 1;
             }

@@ -35,7 +35,8 @@ Config config_of(const ResolvedConfig& s) {
     return AUTOTUNE_CONFIG(GEMM_WGMMA_FP8_PARAMETERS, s);
 }
 
-// Whether operands stay in L2 only if C does not stay there. The hint gains 1 to 5 % (H200, 8192x8192x1024 and x128).
+// Whether C is stored with a hint so that it does not displace the operands in L2. The hint gains 1 to 5 % (H200, 8192x8192x1024
+// and x128).
 bool stores_with_hint(const Gemm& g, const Device& device) {
     return wgmma::tma_can_store(g) && static_cast<double>(g.m * g.n * g.batch * g.out_bytes()) > device.identity.l2_mib * 0.25e6;
 }
@@ -86,7 +87,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const ResolvedConfig& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
-    // The columns of a tile are in at most two blocks of 128, so one selection finds the next block's factors.
+    // The columns of a tile belong to at most two blocks of 128, so one selection finds the next block's factors.
     all.push_back(
         {"a tile's columns would lie in three blocks of scales", {"block_n", "swap_ab"}, rule([g](const ResolvedConfig& s) {
              if (g.scaling != Scaling::block || s.swap_ab != 0) return true;
@@ -110,7 +111,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([leaves = stores_with_hint(g, device)](const ResolvedConfig& s) {
                        return s.store_hint == (leaves && s.tma_store == 1 ? 1 : 0);
                    })});
-    // After a kernel that triggers nothing early none of these values changes the time, and each would double the space.
+    // After a kernel that triggers nothing early, none of these values changes the time, and each would double the space.
     all.push_back({"an early fetch is not of eight steps", {"prefetch_steps"}, [](const Config& c) {
                        const int64_t steps = c.find("prefetch_steps").value_or(0);
                        return steps == 0 || steps == 8;
@@ -173,8 +174,8 @@ struct Rung {
 constexpr std::array<Rung, 3> kRungs = {
     {{"tma_ws", 0, 0}, {"tma_persistent_ws", 1, 0}, {"device_descriptor_persistent_ws", 1, 1}}};
 
-// The last steps of the well-known series of kernels: the same tile with blocks that end with it, with persistent blocks, and
-// with tensor maps that a kernel makes.
+// The last steps of the well-known series of kernels: the same tile with one block per tile, with persistent blocks, and with
+// tensor maps made by a kernel.
 std::vector<NamedConfig> ladder(const wgmma::Candidates& from) {
     std::vector<NamedConfig> all;
     for (const Rung& rung : kRungs) {

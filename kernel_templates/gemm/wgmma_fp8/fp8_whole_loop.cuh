@@ -1,7 +1,7 @@
-// The consumer warpgroups' loop for fast sums where K is never divided, as in gemm/wgmma/whole_loop.cuh: whole tiles alone, without the general schedule
-// beside them, and descriptors by additions. A cooperative tile's sums are rounded to elements of C and leave under the next tile's multiplications
-// where registers allow it, with what they are multiplied by read under their own first ones. REQUIRES all that consume() in gemm/wgmma_fp8/kernel.cuh
-// has.
+// The consumer warpgroups' loop for fast sums with an undivided K, as in gemm/wgmma/whole_loop.cuh: only whole tiles, without the
+// general schedule, and descriptors by additions. If there are enough registers, a cooperative tile's sums are rounded to
+// elements of C and stored during the next tile's multiplications; scales and biases are read during its own first
+// multiplications. REQUIRES everything that consume() in gemm/wgmma_fp8/kernel.cuh requires.
 #pragma once
 
 namespace {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void round_sums(Packed& packed, const Factors& factor
     }
 }
 
-// REQUIRES a launch without divided K and, if the epilogue overlaps, at least `rounds` stages.
+// REQUIRES a launch with undivided K and, if the epilogue overlaps, at least `rounds` K steps.
 template <class To = Out>
 __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Extents& s, const Output& out, const Scales& scales, Epilogue epilogue,
                                                     const Areas& areas, int group, int rank) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
     Sums acc;
     Work work;
     Factors factors(out.alpha);
-    // A load at the end of a tile would queue in L2 behind the ring's next stages: 4000 clocks.
+    // At the end of a tile a load would wait in L2 behind the ring's next stages: 4000 clocks.
     const auto read_early = [&] {
         if constexpr (scale_mode == 2) factors.read(scales, s, tiles.tile(work), row0);
         if constexpr (has_epilogue) epilogue.read<bands>(s, tiles.tile(work), row0);
@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                 if (round == 0) read_early();
                 if (!is_first) store_round(out, before, row0, areas.staging, group, packed, round);
             });
-            before = tiles.tile(work);  // its divisions are hidden behind the last multiplications
+            before = tiles.tile(work);  // its divisions run under the last multiplications
             finish(last);
             round_sums<To>(packed, factors, epilogue, acc);
             is_first = false;
@@ -110,10 +110,11 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
     } else {
         const Skip others(pingpong ? (consumer_warpgroups - 1) * steps : 0, ring.stages);
         if (pingpong && group > 0) math.at.skip(group * steps, ring.stages);
-        u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+        u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
         while (tiles.next(work)) {
             if (pingpong) {
-                // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+                // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity
+                // for its own.
                 barrier_wait(ring.order + group * 8, order_parity);
                 order_parity ^= 1;
             }

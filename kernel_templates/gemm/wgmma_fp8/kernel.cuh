@@ -1,9 +1,9 @@
-// C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper: TMA into an mbarrier ring, wgmma m64nNk32 from shared memory, one
-// producer warpgroup and `consumer_warpgroups` math warpgroups. How blocks share tiles and K is as in gemm/wgmma. Both operands lie along K: wgmma
-// takes fp8 no other way.
-// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab the other way round.
-// The tensor cores of sm_90 keep about 13 fraction bits of a sum. promotes = 0: sums stay there; promotes = 1: the products of 128 k each are
-// added to sums in f32. Block scales are factors of those products and need promotion.
+// C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper: TMA loads into an mbarrier ring, wgmma m64nNk32 multiplies
+// from shared memory; one producer warpgroup and `consumer_warpgroups` consumer warpgroups. Blocks share tiles and K as in
+// gemm/wgmma. Both operands must lie along K, because wgmma accepts fp8 in no other layout. X is the operand on wgmma's M side, Y
+// the one on its N side: A and B, or with swap_ab the other way round.
+// The tensor cores of sm_90 keep about 13 fraction bits of a sum. promotes = 0: sums stay there; promotes = 1: the products of
+// 128 k each are added to sums in f32. Block scales are factors of those products and need promotion.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -11,14 +11,15 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};
-constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: one for a row of A and a column of B, 3: one for 128 k of those
+constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
+                                           // those
 constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
-#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: the kernel has parameters for a bias, a factor of C and an amax
 using Bias = ${bias_type};
 constexpr int has_bias = ${has_bias};
-constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int scales_c = ${scales_c};      // an fp8 C is multiplied by a factor
 constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};  // 0: beta is known to be 0; reading C is compiled out
 constexpr int swap_ab = ${swap_ab};
@@ -31,13 +32,13 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of one tile
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // spans of C that are being stored at once
-constexpr int tma_swizzle = ${tma_swizzle};      // bytes, which are elements, of an operand's row that a swizzle pattern spans
+constexpr int epilogue_stages = ${epilogue_stages};  // buffers for spans of C that are being stored
+constexpr int tma_swizzle = ${tma_swizzle};  // width of a swizzle pattern along an operand's row, in bytes (equal to elements)
 constexpr int product_sets = ${product_sets};    // sets of registers for products that are not added to the f32 sums yet
 constexpr int stagger = ${stagger};              // 1: from a tile's start, the second consumer warpgroup multiplies while the first adds
 constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is whole; a cooperative tile is stored during the next multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
-#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
+#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a separate kernel made the tensor maps, in the workspace
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
@@ -69,7 +70,7 @@ using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
 constexpr int most_stages = 12;       // the most stages of a ring
-constexpr bool converts_pairs = true;  // true, as the shipped winners were measured
+constexpr bool converts_pairs = true;  // true, because the shipped winners were measured with it
 // Bytes for the scales of a tile's columns, for each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
@@ -92,26 +93,26 @@ namespace {
 static_assert(product_sets == 1 || (promotes && bands == 1), "two sets of products are for one band that is promoted");
 static_assert(!stagger || (promotes && product_sets == 1 && consumer_warpgroups == 2 && !pingpong), "two groups that promote one tile's products take turns");
 constexpr int stagger_barrier = 1 + consumer_warpgroups;  // barriers with lower numbers belong to the groups
-// With whole tiles a block's order of work has no branch, so the compiler knows that all threads of a warp agree.
+// With whole tiles the order of a block's work has no branches, so the compiler knows that it is uniform over a warp.
 constexpr bool takes_whole_tiles = pingpong || (promotes && block_m * block_n > 128 * 128);
 static_assert(!takes_whole_tiles || (!reduce_kernel && cluster_k == 1), "K is not divided");
 
 // Whether an alpha of 1 costs no multiplications. Otherwise each sum is multiplied at a tile's end, while the tensor cores are idle.
 constexpr bool skips_alpha = scale_mode == 3 && product_sets == 1 && !reduce_kernel;
 
-// Descriptors of a stage's operands, at its first 32 bytes of K and a row of X.
+// Descriptors of a stage's operands, at its first 32 bytes of K and the first row of X.
 struct Operands {
     u64 x, y;
     __device__ __forceinline__ Operands(u32 tile_x, u32 tile_y, int row)
         : x(matrix_descriptor(tile_x + row * tma_swizzle, 16, 8 * tma_swizzle, tma_swizzle)),
           y(matrix_descriptor(tile_y, 16, 8 * tma_swizzle, tma_swizzle)) {}
     __device__ __forceinline__ Operands(u64 of_x, u64 of_y) : x(of_x), y(of_y) {}
-    // The same, as results of shuffles: the compiler keeps those instead of computing the descriptors again in each step.
+    // The same values through shuffles: the compiler then keeps them instead of computing the descriptors again in each step.
     __device__ __forceinline__ Operands held() const;
-    // The descriptors of another stage, if these are those of the ring's first.
+    // The descriptors of another stage, given those of the ring's first.
     __device__ __forceinline__ Operands of_stage(int stage) const;
 };
-// The descriptor for an address `bytes` further on in shared memory: one addition of 32 bits.
+// The descriptor of an address `bytes` further in shared memory: one 32-bit addition.
 __device__ __forceinline__ u64 advanced(u64 descriptor, u32 bytes) {
     return (descriptor & 0xFFFFFFFF00000000ull) | (static_cast<u32>(descriptor) + (bytes >> 4));
 }
@@ -146,8 +147,8 @@ __device__ __forceinline__ void multiply_promoted(float* products, const Operand
     wgmma_commit();
 }
 
-// A value that is the same in all threads of a warp, from a shuffle. So the compiler knows that it is, and descriptors need uniform
-// registers only.
+// Returns a value that is equal in all threads of a warp, through a shuffle: the compiler then knows that, and keeps descriptors
+// in uniform registers.
 __device__ __forceinline__ int uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 __device__ __forceinline__ Operands Operands::held() const {
@@ -193,8 +194,8 @@ __device__ __forceinline__ void stage_quad_f32(u32 buffer, int band, int j, cons
     }
 }
 
-// Writes sixteen columns of a band in fp8, those of j and of the next group, to a buffer whose rows have 128, 32 or 16 bytes. Lanes
-// exchange pairs, so that each has four neighbouring columns of one of the two groups.
+// Writes sixteen columns of a band in fp8, those of group j and of the next, to a buffer whose rows have 128, 32 or 16 bytes.
+// Lanes exchange pairs, so that each has four neighbouring columns of one of the two groups.
 template <class To>
 __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, const Pair (&sums)[4]) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, odd = lane % 2;
@@ -210,16 +211,16 @@ __device__ __forceinline__ void stage_groups_fp8(u32 buffer, int band, int j, co
     }
 }
 
-// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for those of another round
-// that are being stored.
+// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for the previous
+// round's spans, which are still being stored.
 constexpr int spans_of_c = block_n / span_c;
 constexpr int spans_in_round = spans_of_c <= epilogue_stages ? spans_of_c : (epilogue_stages + 1) / 2;
 constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
-// A promoted tile waits for its buffers during its last multiplications: at its start TMA still reads what the previous tile has just sent.
+// A promoted tile waits for its buffers during its last multiplications, because at its start TMA still reads the previous tile.
 constexpr bool waits_late = tma_store && promotes && product_sets == 1;
 
-// After this the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and then the
-// barrier tells the others. A tile's first round always uses the first buffers.
+// Afterwards the buffers of a round are free. Only the thread that committed a store can wait for it, so that thread waits, and a
+// barrier then releases the others. A tile's first round always uses the first buffers.
 template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_of_c % (spans_in_round * rounds_on_their_way) == 0;
@@ -228,7 +229,7 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
     named_barrier(1 + group, 128);
 }
 
-// A thread's place in what a consumer warpgroup stages of a band: four matrices of 8x8 at once, transposed with swap_ab.
+// A thread's position when a consumer warpgroup stages a band: four matrices of 8x8 at once, transposed with swap_ab.
 struct MatrixPlace {
     int lane, warp, row_in_band;
     __device__ __forceinline__ MatrixPlace() {
@@ -299,8 +300,8 @@ __device__ __forceinline__ void send_span(const Output& out, const Tile& tile, i
     }
 }
 
-// Stores the accumulators through the staging buffers by TMA during the next tile's multiplications. REQUIRES wait_for_buffers<true>()
-// since the previous tile, best during this one's multiplications, where it costs nothing.
+// Stores the accumulators through the staging buffers by TMA during the next tile's multiplications. REQUIRES
+// wait_for_buffers<true>() since the previous tile, preferably during this one's multiplications, where it costs nothing.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Factors& factors, Epilogue& epilogue, const Sums& acc) {
     const auto is_own = [rank](int part) { return cluster_k == 1 || owner_of(0, part * span_c / 8) == rank; };
@@ -323,9 +324,9 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
 
 // ---- the loads ----
 
-// The general schedule's order where tiles follow each other along one direction, and K is whole or divided in clusters. A few instructions
-// then find the next tile. Instructions that run once cost their fetching, 30 clocks for a line of eight, and the general schedule spent
-// 250 clocks before a block's first load.
+// The order of the general schedule, if tiles follow each other along one direction and K is whole or divided in clusters. A few
+// instructions then find the next tile. Instructions that run once cost the time to fetch them, 30 clocks per line of eight; the
+// general schedule took 250 clocks before a block's first load.
 class PlainOrder {
   public:
     __device__ __forceinline__ static bool suits(const Extents& s) {
@@ -375,12 +376,13 @@ __device__ __forceinline__ void load_stages(const Ring& ring, Order order, const
             at.next(ring.stages);
         }
     }
-    // A block must not leave while a peer may still arrive on its barriers.
+    // A block must not exit while a peer may still arrive on its barriers.
     for (int stage = 0; sharing_blocks > 1 && stage < ring.stages; ++stage, at.next(ring.stages))
         barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
 }
 
-// Fills the stages' scales, beside the thread that loads the operands: a warp with a ScaleFeed, or one thread with ScaleChunks.
+// Fills the stages' scales, in parallel with the thread that loads the operands: a warp with a ScaleFeed, or one thread with
+// ScaleChunks.
 template <class Source, class Order>
 __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const Extents& s, const Scales& scales, u32 area) {
     Position at;
@@ -397,8 +399,8 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const
     }
 }
 
-// prepare(), run by one thread each of the producer's first two warps. It makes barriers for the deepest possible ring in a few straight
-// instructions: a loop takes 60 clocks a barrier, 1,200 for ten stages, before the first load.
+// prepare(), run by one thread in each of the producer's first two warps. It initialises barriers for the deepest possible ring
+// in a few instructions without a loop: a loop takes 60 clocks per barrier, 1,200 for ten stages, before the first load.
 __device__ __forceinline__ void make_barriers(u32 first, int arrivals) {
 #pragma unroll
     for (int stage = 0; stage < most_stages; ++stage) barrier_init(first + stage * 8, arrivals);
@@ -420,13 +422,14 @@ __device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int
 // ---- the consumer warpgroups ----
 
 struct Areas {
-    u32 staging, flag;       // addresses that belong to this consumer warpgroup
+    u32 staging, flag;       // addresses for this consumer warpgroup
     u32 columns, biases;     // this consumer warpgroup's scales of its tile's columns, and its biases
     u32 scales;              // block scales, a part for each stage
-    u32 received, exchange;  // sums that the cluster's peers send, and the barrier that counts them
+    u32 received, exchange;  // sums from the cluster's peers, and the barrier that counts them
 };
 
-// A consumer warpgroup's block scales: the stages' parts, the tile's place in its first block, the group's first row in the tile.
+// A consumer warpgroup's block scales: the stages' parts, the tile's position in its first block, the group's first row in the
+// tile.
 struct BlockPlace {
     u32 area;
     int in_block, row0;
@@ -435,15 +438,15 @@ struct BlockPlace {
     }
 };
 
-enum class StageOfTile { first, middle, last };  // a single stage is the last one
+enum class StageOfTile { first, middle, last };  // a single stage counts as the last
 
-// One consumer warpgroup's walk through the ring for one run of K steps.
+// One consumer warpgroup's way through the ring for one run of K steps.
 struct Walk {
     const Ring& ring;
     int lane;
     bool notifies;
     Position at;
-    int step = 0;  // step of the K loop, where products are promoted
+    int step = 0;  // step of the K loop, if products are promoted
 
     __device__ __forceinline__ void next_step() {
         at.next(ring.stages);
@@ -473,20 +476,21 @@ struct Walk {
         return previous;
     }
 
-    // The products of one stage's 128 k, of the only band, issued and committed.
+    // Issues and commits the products of one stage's 128 k, for the only band.
     __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, const BlockPlace& block) {
-        const int stage = uniform(at.stage);  // descriptors in vector registers would cost each of the four multiplications four moves
+        const int stage = uniform(at.stage);  // from vector registers, descriptors would cost each of the four multiplications
+                                              // four moves
         barrier_wait(ring.full + at.stage * 8, at.parity);
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), block.row0), 0);
         block.read(factors, stage, 0, step);
     }
-    // Adds the products of the previous stage; another stage's may still be multiplied meanwhile.
+    // Adds the products of the previous stage; those of another stage may still be running.
     __device__ __forceinline__ void end(Sums& acc, const float* products, const StepScales<1>& factors, int stage) {
         let_go(stage);
         factors.add(acc[0], products, 0);
     }
 
-    // The same with two sets of products: one stage's are added during the next one's multiplications.
+    // The same with two sets of products: one stage's products are added during the next one's multiplications.
     __device__ __forceinline__ void promote_in_turns(Sums& acc, const BlockPlace& block, const Work& work) {
 #pragma unroll
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
@@ -524,11 +528,12 @@ struct Walk {
         }
     }
 
-    // The products of a stage's 128 k, added in f32 with their scales; a band at a time, so that one set of registers takes the products. Each
-    // band's multiplications, the wait for them and the additions stand in one basic block: of others ptxas (13.0) lets no additions yield the
-    // issue slot, and the other consumer warpgroup's multiplications start late (H200: DeepGEMM's loop, which has the yields, took 0.87 of the time).
-    // A tile's first products are its sums, so nothing is set to zero before its first multiplications. REQUIRES a full stage. Returns whether the
-    // next one is full; it is asked for under the last band's additions. What `prepare` does runs under the last band's multiplications.
+    // Adds the products of a stage's 128 k in f32 with their scales, one band at a time, so that one set of registers is enough
+    // for the products. Each band's multiplications, the wait for them and the additions form one basic block. Otherwise ptxas
+    // (13.0) lets no addition yield the issue slot, and the other consumer warpgroup's multiplications start late (H200:
+    // DeepGEMM's loop, which has the yields, took 0.87 of the time). A tile's first products become its sums, so no sum is set to
+    // zero before. REQUIRES a full stage. Returns whether the next one is full, which is checked during the last band's
+    // additions. `prepare` runs during the last band's multiplications.
     template <StageOfTile of_tile, typename Prepare>
     __device__ __forceinline__ bool promote_stage(Sums& acc, const Operands& first, const BlockPlace& block, bool lets_other_begin, Prepare prepare) {
         constexpr bool begins = of_tile == StageOfTile::first;
@@ -569,15 +574,15 @@ struct Walk {
             prepare();
             return;
         }
-        // Groups that begin together share the tensor cores, end together, and leave them idle while both add. An offset at a tile's start
-        // remains until its end.
+        // Groups that begin together share the tensor cores, end together, and leave them idle while both add. An offset at a
+        // tile's start remains until its end.
         if (stagger && group == 1) named_barrier(stagger_barrier, math_threads);
         const Operands first = Operands(ring.x(0), ring.y(0), block.row0).held();
         step = work.first;
         wait_until_full();
         if (work.steps > 1) {
             if (!promote_stage<StageOfTile::first>(acc, first, block, stagger && group == 0, [] {})) wait_until_full();
-#pragma unroll 1  // unrolled, narrow tiles would have products in flight across two turns, and those would have to be moved
+#pragma unroll 1  // if unrolled, narrow tiles would have products in flight over two iterations, which would have to be moved
             for (int left = work.steps - 2; left > 0; --left) {
                 if (!promote_stage<StageOfTile::middle>(acc, first, block, false, [] {})) wait_until_full();
             }
@@ -597,18 +602,19 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
     Sums acc;
     Walk walk{ring, lane, shares_with(lane, rank), {}};
     Work work;
-    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
     const Skip others(pingpong ? (consumer_warpgroups - 1) * s.steps() : 0, ring.stages);
     if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
         if (pingpong) {
-            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
+            // its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
         int last = 0;
         Factors factors(skips_alpha ? 1.0f : out.alpha);
-        // A load at the end of a tile would queue in L2 behind the ring's next stages: 4000 clocks.
+        // At the end of a tile a load would wait in L2 behind the ring's next stages: 4000 clocks.
         const auto read_early = [&] {
             if constexpr (scale_mode == 2 && !reduce_kernel) factors.read(scales, s, schedule.tile(work), row0);
             if constexpr (has_epilogue && !reduce_kernel) epilogue.read<bands>(s, schedule.tile(work), row0);
@@ -636,7 +642,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        // Its divisions are hidden behind the last multiplications.
+        // Its divisions run under the last multiplications.
         const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
         if constexpr (!promotes) {
             wgmma_wait<0>();
@@ -714,8 +720,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = warp / 4;
     if (warpgroup == 0) {
-        // Done by a warp that is idle until the kernel's turn. It comes before the warpgroup gives up all but 40 registers, because with 40
-        // it would spill.
+        // Run by a warp that is idle until the kernel's turn, before the warpgroup gives up all but 40 registers, with which it
+        // would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)

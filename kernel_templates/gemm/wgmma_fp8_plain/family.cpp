@@ -53,7 +53,7 @@ struct ResolvedConfig {
         const int64_t of_columns = (g.scaling == Scaling::row ? 1 : 0) + (g.has_bias ? 1 : 0);
         return 1024 + stages * (block_m + block_n) * block_k + of_columns * consumer_warpgroups * block_n * 4 + stages * 8;
     }
-    // Blocks that an SM holds at once, with about 60 registers beside the sums.
+    // Blocks per SM at once, with about 60 registers in addition to the sums.
     int64_t resident(const Gemm& g, const Device& device) const {
         return gemm::blocks_per_sm(device.limits, smem_bytes(g), threads(), std::min<int64_t>(255, sums(g) + 60));
     }
@@ -92,8 +92,8 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// Time of multiplications, loads and stores on one SM, added up because none hides another. cp.async costs more instructions than
-// TMA.
+// Time of multiplications, loads and stores on one SM, added up because they do not overlap. cp.async needs more instructions
+// than TMA.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -142,7 +142,7 @@ class WgmmaFp8Plain final : public StructuredFamily {
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
         step.arguments = {gemm::tile_map(o[0], gemm::kA, {s.block_k, s.block_m}),
                           gemm::tile_map(o[1], gemm::kB, {s.block_k, s.block_n})};
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and there is none
+        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and this family has none
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

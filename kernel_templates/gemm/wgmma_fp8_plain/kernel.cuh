@@ -1,5 +1,6 @@
-// C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper, with no warps set apart for loading: every warpgroup multiplies, and the same
-// threads fetch the stages ahead, by cp.async or by TMA. The lower rungs of the ladder that gemm/wgmma_fp8 ends.
+// C = alpha scale_a A B scale_b + beta C of fp8 operands on Hopper, without separate loading warps: every warpgroup multiplies,
+// and the same threads fetch the stages ahead, by cp.async or by TMA. These are the first steps of the series of kernels that
+// ends with gemm/wgmma_fp8.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 #include "common/fp8.cuh"
@@ -7,14 +8,15 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};
-constexpr int scale_mode = ${scale_mode};  // 0: none, 1: one for a tensor, 2: one for a row of A and a column of B, 3: one for 128 k of those
+constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
+                                           // those
 constexpr int align_a = ${align_a};  // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
-#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: a bias, a factor of C or an amax, for which a kernel has parameters
+#define AUTOTUNE_EPILOGUE ${epilogue}  // 1: the kernel has parameters for a bias, a factor of C and an amax
 using Bias = ${bias_type};
 constexpr int has_bias = ${has_bias};
-constexpr int scales_c = ${scales_c};      // a C in fp8 has a factor
+constexpr int scales_c = ${scales_c};      // an fp8 C is multiplied by a factor
 constexpr int keeps_amax = ${keeps_amax};  // amax_d is raised to the largest magnitude of C
 constexpr int reads_c = ${reads_c};  // 0: beta is known to be 0; reading C is compiled out
 constexpr int loads = ${loads};      // 0: cp.async, 1: TMA
@@ -23,7 +25,7 @@ constexpr int block_n = ${block_n};
 constexpr int block_k = ${block_k};
 constexpr int consumer_warpgroups = ${consumer_warpgroups};
 constexpr int stages = ${stages};
-#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a kernel of its own made the tensor maps, in the workspace
+#define AUTOTUNE_DEVICE_MAPS ${device_maps}  // 1: a separate kernel made the tensor maps, in the workspace
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
@@ -48,7 +50,7 @@ constexpr int bands = block_m / (64 * consumer_warpgroups);
 constexpr int accumulators = block_n / 2;
 constexpr u32 bytes_a = block_m * block_k, stage_bytes = (block_m + block_n) * block_k;
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
-constexpr int ahead = stages - 2;  // stages that are loaded ahead, beside the two that may be being multiplied
+constexpr int ahead = stages - 2;  // stages loaded ahead, not counting the two that may be in multiplication
 
 constexpr bool converts_pairs = true;
 using Register = float;
@@ -74,7 +76,7 @@ struct Lines {
     int count, k;
 };
 
-// Copies sixteen bytes; those beyond `valid` become zero.
+// Copies sixteen bytes; bytes beyond `valid` become zero.
 __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
@@ -115,7 +117,8 @@ struct Stages {
     __device__ __forceinline__ void commit() const {
         if constexpr (loads == 0) asm volatile("cp.async.commit_group;" ::: "memory");
     }
-    // Waits until the oldest of the `ahead` steps has arrived for all threads, and all have finished with the step before the previous one.
+    // Waits until the oldest of the `ahead` steps has arrived for all threads, and all threads have finished the step before the
+    // previous one.
     __device__ __forceinline__ void wait(int stage, u32 parity) const {
         if constexpr (loads == 0) {
             asm volatile("cp.async.wait_group %0;" ::"n"(ahead - 1) : "memory");
@@ -133,7 +136,7 @@ __device__ __forceinline__ void multiply_band(float* sums, u32 tile_a, u32 tile_
     WgmmaFp8<block_n, A, B>::run(sums, desc_a, desc_b, fresh ? 0 : 1);
 }
 
-// Multiplies a step. With promotion its multiplications end here; otherwise all but this step's have ended.
+// Multiplies a step. With promotion its multiplications have ended afterwards; otherwise all but this step's have.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_a, u32 tile_b, int row0, bool fresh, const StepScales<bands>& scales) {
     if constexpr (promotes) {
 #pragma unroll

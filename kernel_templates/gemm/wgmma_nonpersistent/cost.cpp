@@ -9,11 +9,10 @@ using std::int64_t;
 
 namespace {
 
-// The constants below were fitted with those of gemm/wgmma, for the choice among kernels
-// (docs/results/untuned.md).
+// The constants below were fitted together with those of gemm/wgmma, for the choice among kernels (docs/results/untuned.md).
 
-// What one operand's tile costs on its way from L2, as bytes of a tile whose rows are whole lines of 128 bytes. Boxes of narrow
-// rows load more slowly, and rows that do not begin on a line touch one line more, which counts `straddling`.
+// The cost of loading one operand's tile from L2, as bytes of a tile whose rows are whole lines of 128 bytes. Boxes with narrow
+// rows load more slowly, and rows that do not begin on a line touch one more line, weighted by `straddling`.
 double tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_major, int64_t shares, double straddling) {
     const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     const double narrow = 1.0 + 0.438 * (64.0 / static_cast<double>(span) - 1.0);
@@ -29,8 +28,8 @@ double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     return tile_bytes(s, s.block_m, x_along_k, s.cluster_n, x) + tile_bytes(s, s.block_n, y_along_k, s.cluster_m, y);
 }
 
-// Clocks of a K step for the `on_sm` blocks of an SM: the largest of what the tensor cores, shared memory, L2, and a warpgroup's
-// barrier and issue take, and of the time until a stage of the ring is full again.
+// Clocks of a K step for the `on_sm` blocks of an SM: the largest of the times of the tensor cores, shared memory, L2, and a
+// warpgroup's barrier and issue, and of the time until a stage of the ring is full again.
 double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, double busy_sms, double on_sm) {
     const double multiply = 1.27 * on_sm * static_cast<double>(s.block_m * s.block_n * s.block_k) / 2048.0;
     const double slices = static_cast<double>(s.block_m) / 64.0 * static_cast<double>(s.block_k) / 16.0;
@@ -47,9 +46,9 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, dou
     return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.45 * same;
 }
 
-// Blocks that start one after the other run side by side, and L2 delivers once what several of them request in the same clocks.
-// So an order with fewer different tiles among neighbouring blocks is faster: by 1 to 8 % in five of six pairs
-// (docs/results/small_products.md). Blocks of clusters showed no such rule.
+// Blocks that start one after the other run at the same time, and L2 delivers data that several of them request in the same
+// clocks only once. So an order with fewer different tiles among neighbouring blocks is faster: by 1 to 8 % in five of six pairs
+// (docs/results/small_products.md). For blocks of clusters no such rule was found.
 constexpr double kNeighbours = 16.0;  // blocks
 double order_factor(const ResolvedConfig& s, const Grid& grid) {
     if (s.cluster_blocks() > 1) return 1.0;
@@ -62,7 +61,7 @@ double order_factor(const ResolvedConfig& s, const Grid& grid) {
     return 1.0 + 0.0326 * std::log2((s.raster == 0 ? along_m : along_n) / std::min(along_m, along_n));
 }
 
-// From the last multiplication to the last store. The C that beta multiplies is read while the last products are computed;
+// Clocks from the last multiplication to the last store. The C that beta multiplies is read while the last products are computed;
 // `reads` is the part of it that is not hidden. An unaligned C is stored in pieces as wide as its alignment: 260 kernels of 34
 // problems take 1.02 of this prediction. Blocks that divide K exchange all but their own shares of the tile.
 double end_clocks(const Gemm& g, const ResolvedConfig& s) {
@@ -109,8 +108,8 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double last = gemm::ragged(g, s.swap_ab != 0 ? s.block_n : s.block_m, s.swap_ab != 0 ? s.block_m : s.block_n);
     const double read_again = 0.518 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
     const double memory = 0.798 + (bytes / 1.16 + read_again / 0.988) / (device.memory_gb_per_s * 1e3);
-    const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // hide each other in part
-    // What programmatic launch costs on a single stream. On several streams it saves 0.25 to 0.45 us (docs/measuring.md).
+    const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // they overlap in part
+    // The cost of programmatic launch on a single stream. On several streams it saves 0.25 to 0.45 us (docs/measuring.md).
     const double early = s.pdl != 0 ? 0.25 : 0.0;
     const double alone = 0.21 + early + std::cbrt(both * both);
     const double power = power_us(g, s, device);

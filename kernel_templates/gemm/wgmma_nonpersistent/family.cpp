@@ -41,9 +41,9 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g, const Device& de
     to.push_back({"accumulators and addresses exceed the registers of a thread",
                   {"block_m", "block_n", "consumer_warpgroups", "k_warpgroups"},
                   rule([=](const ResolvedConfig& s) {
-                      // An SM gives registers to warps in groups of four: 13 warps get as many as 16 would, and 192x208 in three
-                      // groups does not compile (C7602). Tiles that compile take 26 registers beside their sums, and more if
-                      // there are any.
+                      // An SM allocates registers to warps in groups of four: 13 warps get as many as 16 would, and 192x208 in
+                      // three groups does not compile (C7602). Tiles that compile take 26 registers besides their sums, and more
+                      // if there are any.
                       const int64_t given = gemm::registers_allowed(device.limits, gemm::round_up(s.threads(), 128), 1);
                       const int64_t room = std::min(gemm::registers_allowed(device.limits, s.threads(), 1) - 48, given - 26);
                       // With 144 accumulators in each of two sets of warpgroups multiplications are serialised (C7511): 128x144
@@ -218,7 +218,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         [&](const ResolvedConfig& s) { return wgmma_nonpersistent::predict(g, s, device); },
         [](const ResolvedConfig& s) { return config_from(s); },
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Starts from both ways to see the operands, with K divided and whole: a walk seldom changes between these.
+    // Starts from both assignments of the operands, with K divided and whole, because a walk seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : kTiles) {

@@ -10,8 +10,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What gemm/wgmma_nonpersistent's rules, cost model and launch plans share: a problem and a config with names resolved, and the
-// sizes that follow from them. The same formulas stand in kernel.cuh.
+// A problem and a config with named parameters, and the sizes derived from them, shared by gemm/wgmma_nonpersistent's rules, cost
+// model and launch plans. kernel.cuh has the same formulas.
 namespace autotune::wgmma_nonpersistent {
 
 using gemm::ceil_div;
@@ -43,7 +43,7 @@ struct ResolvedConfig {
     std::int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
     std::int64_t units() const { return bands() * ceil_div(block_n, 16); }  // of 16 columns, divided among the parts of K
-    std::int64_t units_each() const { return ceil_div(units(), parts()); }  // units that a part adds and stores, at most
+    std::int64_t units_each() const { return ceil_div(units(), parts()); }  // largest number of units that a part adds and stores
     std::int64_t parts() const { return k_warpgroups * cluster_k; }         // parts of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }   // share tiles by multicast
     std::int64_t cluster_blocks() const { return sharing_blocks() * cluster_k; }
@@ -56,13 +56,13 @@ struct ResolvedConfig {
     std::int64_t received_bytes() const {
         return (parts() - 1) * k_warpgroups * units_each() * 128 * consumer_warpgroups * 8 * sum_bytes;
     }
-    // Bytes through which warps pass their share of C to memory, up to 64 columns at a time.
+    // Bytes of the staging area through which warps store their share of C, up to 64 columns at a time.
     std::int64_t staging_bytes() const {
         const std::int64_t share = units_each();
         const std::int64_t at_once = share % 4 == 0 && block_n % 64 == 0 ? 4 : share % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
         return math_threads() / 32 * at_once * (16 * 32 + 32);
     }
-    // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, what is received, staging, barriers.
+    // Dynamic shared memory with a ring of `count` stages: alignment slack, tiles, received sums, staging, barriers.
     std::int64_t smem_bytes(std::int64_t count) const {
         return 1024 + count * stage_bytes() + received_bytes() + staging_bytes() + count * 16 + 8;
     }
@@ -73,7 +73,7 @@ struct Grid {
     std::int64_t tiles_m, tiles_n;  // tiles along the multiplication's M and N, rounded up to whole clusters
     std::int64_t blocks;
     std::int64_t steps;       // K steps of the tile
-    std::int64_t steps_each;  // steps of a block, at most
+    std::int64_t steps_each;  // largest number of steps in a block
     std::int64_t an_sm;       // blocks that an SM holds at once
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);

@@ -1,8 +1,9 @@
-// C = alpha A B + beta C on Hopper for products of a few microseconds: one tile of C a block, which TMA loads into an mbarrier ring and
-// wgmma multiplies. One thread of a warp of its own loads; no registers are reallocated, and C leaves by 16-byte stores of the
-// registers' contents, not by TMA: what a launch does before its first load and after its last multiplication is what it costs.
-// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T).
-// K may be divided among `k_warpgroups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
+// C = alpha A B + beta C on Hopper for products of a few microseconds: one tile of C per block, which TMA loads into an mbarrier
+// ring and wgmma multiplies. The cost of such a launch is what it does before its first load and after its last multiplication.
+// So one thread of a separate warp loads, no registers are reallocated, and C is written by 16-byte stores from registers, not by
+// TMA.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). K may be
+// divided among `k_warpgroups` sets of warpgroups of a block and among the `cluster_k` blocks of a cluster. Each part adds and
 // stores a share of the tile, from what the others send to shared memory, in the order of the parts.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -25,7 +26,7 @@ constexpr int cluster_m = ${cluster_m};      // blocks along M that share a tile
 constexpr int cluster_n = ${cluster_n};      // blocks along N that share a tile of X by multicast
 constexpr int cluster_k = ${cluster_k};      // blocks that divide the K steps of the tile
 constexpr int stages = ${stages};            // stages of the ring
-constexpr int raster = ${raster};            // 0: the clusters that start one after the other lie along M, 1: along N
+constexpr int raster = ${raster};            // clusters that start one after the other lie along 0: M, 1: N
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
 #include "common/hopper.cuh"
@@ -45,20 +46,20 @@ constexpr int bands = block_m / (64 * consumer_warpgroups);         // m64 multi
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;        // sums in a register
 constexpr int accumulators = block_n / 2 / sums_each;       // registers of one band
 constexpr int band_units = (block_n + 15) / 16;             // units of 16 columns in a band; the last may be half a unit
-constexpr int group_threads = 128 * consumer_warpgroups;            // those that share a stage
+constexpr int group_threads = 128 * consumer_warpgroups;            // threads that share a stage
 constexpr int math_threads = group_threads * k_warpgroups;
 constexpr int parts = cluster_k * k_warpgroups;                 // parts of K
 constexpr bool shares_tiles = cluster_m * cluster_n > 1;
 constexpr bool in_cluster = shares_tiles || cluster_k > 1;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // those that load for a block
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one
 
 static_assert(sizeof(In) == 2 && sizeof(Out) == 2 && (is_same<Acc, f32> || (is_same<Acc, f16> && is_same<In, f16>)));
 static_assert(align_a == 16 && align_b == 16, "operands are read in chunks of 16 bytes");
 static_assert(block_m % (64 * consumer_warpgroups) == 0 && block_n % 8 == 0 && block_n <= 256 && block_k % 64 == 0);
 static_assert(block_n % 16 == 0 || (y_k_major && is_same<Acc, f32> && k_warpgroups * cluster_k == 1));
 static_assert(cluster_m * cluster_n * cluster_k <= 8, "a cluster has at most 8 blocks");
-// A set of warpgroups releases a stage after its next one is full. If the number of stages is a multiple of k_warpgroups, each stage
-// belongs to one set. Otherwise a set could run ahead of the others and mistake an old fill's parity for its own.
+// A set of warpgroups releases a stage after its next one is full. If the number of stages is a multiple of k_warpgroups, each
+// stage belongs to one set. Otherwise a set could run ahead of the others and mistake an old fill's parity for its own.
 static_assert(stages > k_warpgroups && stages % k_warpgroups == 0);
 
 // Operand tiles are slabs one swizzle span wide. K-major: slabs of rows along K. MN-major: slabs of block_k rows.
@@ -80,8 +81,8 @@ using Register = RegisterOf<Acc>::Type;
 constexpr int unit_registers = 8 / sums_each;
 using Sums = Register[bands][band_units * unit_registers];
 
-// A tile's sums are divided and stored by units of 16 columns, eight sums a thread: columns 2 * (lane % 4) and the next of the first eight
-// columns, in row lane / 4 and the row eight below; then the same of the second eight columns.
+// A tile's sums are divided and stored in units of 16 columns, eight sums per thread: columns 2 * (lane % 4) and the next of the
+// first eight columns, in row lane / 4 and the row eight below; then the same of the second eight columns.
 constexpr int columns = bands * band_units;
 constexpr int columns_each = (columns + parts - 1) / parts;  // columns of each part; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
@@ -89,7 +90,7 @@ static_assert(equal_shares || k_warpgroups == 1, "sets of warpgroups store equal
 constexpr u32 unit_bytes = group_threads * unit_registers * 4;
 constexpr u32 received_bytes = parts == 1 ? 0 : (parts - 1) * k_warpgroups * columns_each * unit_bytes;
 constexpr int units_at_once = columns_each % 4 == 0 && block_n % 64 == 0 ? 4 : columns_each % 2 == 0 && block_n % 32 == 0 ? 2 : 1;
-constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row lie in different banks
+constexpr u32 staged_unit_bytes = 16 * 32 + 32;  // padded, so that neighbouring units of a row are in different banks
 constexpr u32 staging_bytes = math_threads / 32 * units_at_once * staged_unit_bytes;
 // Bytes that the other blocks send to block `k` of those that divide a tile's K.
 __device__ __forceinline__ u32 remote_bytes(int k) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ u32 remote_bytes(int k) {
 }
 
 struct Extents {
-    int m, n, k;  // M and N as the multiplication sees them (exchanged with swap_ab)
+    int m, n, k;  // M and N in the multiplication's coordinates (exchanged with swap_ab)
 };
 
 struct Tile {
@@ -119,7 +120,7 @@ struct Areas {
 
 // ---- loads ----
 
-// A block's place in its cluster. Blocks that divide a tile's K are neighbours.
+// A block's position in its cluster. Blocks that divide a tile's K are neighbours.
 struct Place {
     int m, n, k;
 };
@@ -127,9 +128,9 @@ __device__ __forceinline__ Place place_of(int rank) {
     if constexpr (!shares_tiles) return {0, 0, rank};
     return {rank / cluster_k % cluster_m, rank / (cluster_k * cluster_m), cluster_k == 1 ? 0 : rank % cluster_k};
 }
-// A bit for each block at places (0.., 0, 0).
+// A bit for each block at positions (0.., 0, 0).
 constexpr unsigned along_m = ((1u << cluster_m * cluster_k) - 1) / ((1u << cluster_k) - 1);
-// The block of the cluster at place (m, n, k).
+// The block of the cluster at position (m, n, k).
 __device__ __forceinline__ int rank_of(int m, int n, int k) { return (n * cluster_m + m) * cluster_k + k; }
 
 // Loads one operand's part of a stage. Each of `shares` blocks loads one part for all blocks of `mask`.
@@ -185,11 +186,13 @@ __device__ __forceinline__ void release(u32 empty, const Place& place) {
 
 // ---- multiplications ----
 
-// A value that is the same in all threads of a warp, from a shuffle: so the compiler knows that it is, and computes with it once a warp.
+// Returns a value that is equal in all threads of a warp, through a shuffle: the compiler then knows that, and computes with it
+// once per warp.
 __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
-// The matrix descriptors of a warpgroup's operands in stage 0. The others differ only in the low word, by a sixteenth of their distance in
-// bytes: one addition. Computed from addresses, each takes ten instructions, longer than a multiplication of 64 x 32.
+// The matrix descriptors of a warpgroup's operands in stage 0. The others differ only in the low word, by a sixteenth of their
+// distance in bytes: one addition. Computed from addresses, each would take ten instructions, longer than a multiplication of 64
+// x 32.
 struct Descriptors {
     u32 x, y;
 };
@@ -209,7 +212,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_fence();
 #pragma unroll
     for (int kk = 0; kk < block_k / 16; ++kk) {
-        const u32 slab = kk / 4, in_slab = kk % 4 * 32;  // place in a K-major tile
+        const u32 slab = kk / 4, in_slab = kk % 4 * 32;  // position in a K-major tile
         const u32 to_y = y_k_major ? slab * (block_n * 128) + in_slab : kk * 16 * span_y * 2;
 #pragma unroll
         for (int band = 0; band < bands; ++band) {
@@ -221,7 +224,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_commit();
 }
 
-// For parts without a step, where K has fewer steps than parts.
+// For parts without a step, if K has fewer steps than parts.
 __device__ __forceinline__ void clear(Sums& acc) {
 #pragma unroll
     for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
@@ -236,14 +239,15 @@ __device__ __forceinline__ void store_shared(u32 address, const u32* r) {
     asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(r[0]), "r"(r[1]) : "memory");
 }
 
-constexpr int quad_registers = 4 / sums_each;  // registers that one instruction sends
+constexpr int quad_registers = 4 / sums_each;  // registers per send instruction
 
-// Where a thread finds quad `half` of owned unit `unit` from part `slot`.
+// Address at which a thread finds quad `half` of owned unit `unit` from part `slot`.
 __device__ __forceinline__ u32 received_at(u32 received, int group, int slot, int unit, int half, int thread) {
     return received + ((((group * (parts - 1) + slot) * columns_each + unit) * 2 + half) * group_threads + thread) * (quad_registers * 4);
 }
 
-// Sends every other part its share of this part's sums. The parts of this block read them after a barrier of its math threads.
+// Sends every other part its share of this part's sums. The parts of this block read them after a barrier of its consumer
+// threads.
 __device__ __forceinline__ void send_shares(const Areas& at, const Place& place, int k_group, int thread, const Sums& acc) {
     const int part = place.k * k_warpgroups + k_group;
 #pragma unroll
@@ -263,7 +267,7 @@ __device__ __forceinline__ void send_shares(const Areas& at, const Place& place,
     }
 }
 
-// Unit `i` of those that this part owns. It is selected, not indexed, because registers have no addresses, and a copy of the code for each
+// Unit `i` of those that this part owns. It is selected, not indexed: registers cannot be indexed, and separate code for each
 // part would have to be fetched from memory at every launch.
 __device__ __forceinline__ void select_unit(const Sums& acc, int part, int i, Register* own) {
 #pragma unroll
@@ -284,7 +288,7 @@ __device__ __forceinline__ void widen(const Register* unit, float* sum) {
     }
 }
 
-// The eight sums of an owned unit, added over all parts in their order.
+// Adds the eight sums of an owned unit over all parts, in order.
 __device__ __forceinline__ void add_shares(const Areas& at, int part, int k_group, int thread, int unit, const Register* own, float* sum) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum[i] = 0.0f;
@@ -352,9 +356,9 @@ __device__ __forceinline__ void write_chunk(Out* to, int valid, const u32* r) {
     }
 }
 
-// A warp's units go through shared memory of its own: that takes 17 instructions a unit where shuffles take 80, and
-// instructions that run once cost what fetching them costs, 30 clocks a line of eight. A unit lies there in 16 rows of C, 32 bytes each,
-// of which the halves change places in every other four rows.
+// A warp's units go through its own part of shared memory. That takes 17 instructions per unit, shuffles would take 80, and
+// instructions that run once cost the time to fetch them, 30 clocks per line of eight. A unit is stored as 16 rows of C, 32 bytes
+// each, whose halves are exchanged in every other group of four rows.
 __device__ __forceinline__ u32 staged_at(u32 unit, int row, int half) { return unit + row * 32 + ((half ^ (row >> 2 & 1)) << 4); }
 
 __device__ __forceinline__ void stage_unit(u32 unit, float alpha, const float* sum) {
@@ -371,12 +375,12 @@ __device__ __forceinline__ void stage_unit(u32 unit, float alpha, const float* s
 
 // ---- C whose rows are not aligned to 16 bytes ----
 
-// A lane takes a piece of as many bytes as C is aligned to, its neighbour the next one, so that an access of a warp touches few
-// sectors of 32 bytes, each of them once. Where each lane took eight elements by itself, one after the other, 1.8 million
-// elements that were read and written took 20 us (f16 162x11165x88, H200).
+// A lane has a piece of as many bytes as C's alignment, and its neighbour the next piece, so that an access of a warp touches few
+// sectors of 32 bytes, each once. When each lane accessed eight elements one after the other, 1.8 million elements that were read
+// and written took 20 us (f16 162x11165x88, H200).
 struct Pieces {
     static constexpr int elements = (align_c < 16 ? align_c : 8) / static_cast<int>(sizeof(Out));  // 16: nobody takes pieces
-    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // pieces in a row of the units of one group
+    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // pieces per row of the units of one group
     static constexpr int rows_at_once = in_row < 32 ? 32 / in_row : 1;
     static constexpr int turns_of_row = in_row < 32 ? 1 : in_row / 32;
     static constexpr int count = 8 * units_at_once / elements;  // pieces for each lane
@@ -393,7 +397,7 @@ struct Pieces {
     }
 };
 
-// Writes piece `i` of those that a lane holds in consecutive registers.
+// Writes piece `i` of those that a lane has in consecutive registers.
 __device__ __forceinline__ void put_piece(u32* r, int i, u16 bits) {
     r[i / 2] = i % 2 == 0 ? bits : r[i / 2] | static_cast<u32>(bits) << 16;
 }
@@ -416,7 +420,7 @@ __device__ __forceinline__ void write_staged(u32 to, uint2 bits) {
 
 using PieceOfC = Pack<Out, Pieces::elements>;
 
-// The first `valid` elements of a piece. The end of C may cut a piece, where its rows are longer than C.
+// Reads the first `valid` elements of a piece. If the rows in memory are longer than C, the end of C may cut a piece.
 __device__ __forceinline__ PieceOfC read_piece(const Out* from, int valid) {
     PieceOfC piece;
     if (valid >= Pieces::elements) {
@@ -467,7 +471,7 @@ __device__ __forceinline__ void store_pieces(const Output& out, const Extents& s
     }
 }
 
-// Stores `units_at_once` staged units, which are neighbours along the multiplication's columns. `row` and `col` are their first.
+// Stores `units_at_once` staged units that are neighbours along the multiplication's columns. `row` and `col` are their first.
 __device__ __forceinline__ void store_staged(const Output& out, const Extents& s, int row, int col, u32 staging) {
     constexpr int chunks = swap_ab ? 2 : 2 * units_at_once;  // chunks in a row of C
     constexpr int rows = 32 / chunks;                        // rows that the warp stores at once
@@ -504,7 +508,7 @@ __device__ __forceinline__ u32 staged_row(u32 unit) {
     return staged_at(unit, lane % 8 + (swap_ab ? lane / 16 : lane / 8 % 2) * 8, swap_ab ? lane / 8 % 2 : lane / 16);
 }
 
-// stage_unit() on top of what C holds, which is staged there: in registers, so that it is rounded once.
+// Adds a unit to the C that is staged in its place, in registers, so that the result is rounded once.
 __device__ __forceinline__ void add_unit(u32 unit, const Output& out, const float* sum) {
     const u32 at = staged_row(unit);
     u32 r[4];
@@ -523,8 +527,8 @@ __device__ __forceinline__ void add_unit(u32 unit, const Output& out, const floa
         store_matrices(at, r[0], r[1], r[2], r[3]);
 }
 
-// The values of C where this warp stores, in the order of store_staged(). As many units as find registers beside the sums are loaded while
-// products are computed.
+// The values of C where this warp stores, in the order of store_staged(). While products are computed, as many units are loaded
+// as the sums leave registers for.
 constexpr int registers_allowed = math_threads < 128 * 2 ? 248 : 65536 / (math_threads + 128) / 8 * 8;
 constexpr int groups_each = columns_each / units_at_once;
 constexpr int groups_that_fit = (registers_allowed - bands * accumulators - 48) / (4 * units_at_once);
@@ -565,7 +569,7 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
     prefetch_map(y);
 #pragma unroll
     for (int i = 0; i < stages; ++i) barrier_init(at.full + i * 8, 1);
-    if (run.count > stages) {  // without it no stage is filled twice
+    if (run.count > stages) {  // otherwise no stage is filled twice
 #pragma unroll
         for (int i = 0; i < stages; ++i) barrier_init(at.empty + i * 8, 4 * consumer_warpgroups * notified_blocks);
     }
@@ -646,7 +650,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
     }
 }
 
-// Multiplies the steps of this set of warpgroups: every k_warpgroups-th of the block's.
+// Multiplies the steps of this set of warpgroups: every k_warpgroups-th step of the block.
 __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, const Place& place, Sums& acc) {
     const int warpgroup = warp_uniform(threadIdx.x / 128);
     const int k_group = warpgroup / consumer_warpgroups;
@@ -686,7 +690,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y, Out* c, float alpha, float beta, int m, int n, int k, i64 ldc, i64 stride_c) {
     extern __shared__ unsigned char shared[];
     u32 base = (smem_address(shared) + 1023) & ~1023u;
-    asm volatile("" : "+r"(base));  // computed once, not wherever it is used
+    asm volatile("" : "+r"(base));  // computed once instead of at each use
     Areas at;
     at.tiles = base;
     at.received = base + stages * stage_bytes;
@@ -709,7 +713,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
         __syncwarp();
         asm volatile("bar.arrive 0, %0;" ::"n"(threads) : "memory");
         if constexpr (in_cluster) arrive_in_cluster();
-        if constexpr (shares_tiles) wait_for_cluster();  // multicasts arrive at the peers' barriers, which must be ready
+        if constexpr (shares_tiles) wait_for_cluster();  // multicasts arrive at the peers' barriers, which must be initialised
         if (threadIdx.x == math_threads) {
             dependent_launch::wait_for_earlier_grids();
             dependent_launch::let_next_grid_start();
@@ -732,7 +736,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     }
     multiply_all(at, run, place, acc);
     wgmma_wait<0>();
-    if constexpr (in_cluster) wait_for_cluster();  // shares arrive at the peers' barriers, which must be ready
+    if constexpr (in_cluster) wait_for_cluster();  // shares arrive at the peers' barriers, which must be initialised
     const Output out{c + tile.batch * stride_c, ldc, alpha, beta};
     store_tile(at, out, shape, tile, place, acc, held);
 }

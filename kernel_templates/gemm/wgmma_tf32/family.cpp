@@ -46,7 +46,7 @@ void add_tile_rules(std::vector<Constraint>& to, const Gemm& g) {
     to.push_back({"sums and X exceed the registers that setmaxnreg can give",
                   {"block_m", "consumer_warpgroups", "pingpong", "block_n"},
                   rule([](const ResolvedConfig& s) {
-                      // 160 sums beside 32 registers of X spill up to 200 bytes (NVRTC 13.0); 192 sums alone spill none.
+                      // 160 sums with 32 registers of X spill up to 200 bytes (NVRTC 13.0); 192 sums alone spill none.
                       return s.accumulators() + s.held() <= (s.consumer_warpgroups == 1 ? 200 : s.x_in_registers ? 176 : 192);
                   })});
     to.push_back({"more than one set of registers without an operand in registers", {"x_sets"}, rule([](const ResolvedConfig& s) {

@@ -7,7 +7,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What the rules, the cost model and the launch plan of gemm/wgmma_tf32 share. The same formulas stand in kernel.cuh.
+// Shared by gemm/wgmma_tf32's rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::wgmma_tf32 {
 
 using gemm::ceil_div;
@@ -66,12 +66,12 @@ struct Grid {
     std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // tiles of all batches
     std::int64_t steps;             // steps of the K loop
-    std::int64_t clusters;          // clusters in the grid: all run at once, and walk over tiles
+    std::int64_t clusters;          // clusters in the grid: all run at once, and process several tiles each
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);
 };
 
-// Time expected, in microseconds, for ranking.
+// Predicted time in microseconds, for ranking.
 double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wgmma_tf32

@@ -1,9 +1,11 @@
-// C = alpha A B + beta C with f32 operands on Hopper, cut to tf32: TMA loads into an mbarrier ring, wgmma, one producer warp and
-// `consumer_warpgroups` math warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a tile, each has a band of its rows. Ping-pong:
-// each has tiles of its own, so that one's epilogue runs under another's multiplications.
-// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma takes tf32
-// from shared memory only as it lies along K. So Y is the operand that does, and X, if it does not, is read into registers, which any
-// layout can be; where neither does (A stored [K, M] and B [K, N]), _arrange first makes a transposed copy of Y in the workspace.
+// C = alpha A B + beta C with f32 operands on Hopper, truncated to tf32: TMA loads into an mbarrier ring, wgmma multiplies; one
+// producer warp and `consumer_warpgroups` consumer warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a
+// tile, each has a band of its rows. Ping-pong: each has its own tiles, so that one's epilogue runs under another's
+// multiplications.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma reads
+// tf32 from shared memory only if it is stored along K. So Y must be an operand that is. X is read into registers if it is not,
+// because register operands may have any layout. If neither is (A stored [K, M] and B [K, N]), _arrange first makes a transposed
+// copy of Y in the workspace.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -23,8 +25,9 @@ constexpr int pingpong = ${pingpong};
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int tma_store = ${tma_store};
-constexpr int epilogue_stages = ${epilogue_stages};  // stages of each math warp's epilogue
-constexpr int x_sets = ${x_sets};  // sets of registers for X, each for part of a stage; 2: one is loaded during the other's multiplications
+constexpr int epilogue_stages = ${epilogue_stages};  // stages of each consumer warp's epilogue
+constexpr int x_sets = ${x_sets};  // sets of registers for X, each for part of a stage; with 2, one is loaded during the other's
+                                   // multiplications
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -73,9 +76,9 @@ using Sums = float[bands][accumulators];
 
 // ---- multiplications ----
 
-// Lane 4 r + t of an m64k8 multiplication has rows r and r + 8 of its warp's 16, at k = t and t + 4. X from registers: the warp has 32
-// neighbouring rows for the two bands, of which the lane reads four, from 4 row_chunk(r) on; rows r and r + 8 of band b are numbers 2 b
-// and 2 b + 1 of them. Neighbouring r are 16 rows apart, so that eight lanes read from all banks.
+// Lane 4 r + t of an m64k8 multiplication has rows r and r + 8 of its warp's 16, at k = t and t + 4. X from registers: the warp
+// has 32 neighbouring rows for the two bands, of which the lane reads four, from 4 row_chunk(r) on; rows r and r + 8 of band b
+// are rows 2 b and 2 b + 1 of those four. Neighbouring r are 16 rows apart, so that eight lanes read from all banks.
 __device__ __forceinline__ int lane_r() { return static_cast<int>(threadIdx.x) % 32 / 4; }
 __device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x) % 4; }
 __device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadIdx.x) / 32 % 4; }
@@ -88,7 +91,7 @@ __device__ __forceinline__ int row_of(int band, int upper) {
 }
 __device__ __forceinline__ int first_row(int band) { return x_in_registers ? warp_in_group() * 32 : band * 64 + warp_in_group() * 16; }
 
-constexpr int x_steps = block_k / 8 / x_sets;  // multiplications of k8 whose X one set holds
+constexpr int x_steps = block_k / 8 / x_sets;  // multiplications of k8 per set of X registers
 
 // A consumer warpgroup's X for a stage or half of it, from slabs of 32 rows. TMA stored them k by k, with chunks XORed by k.
 struct RegisterX {
@@ -113,7 +116,7 @@ struct RegisterX {
     }
 };
 
-// Multiplies one stage, or the part of it that one set of registers holds; issued and committed as one group.
+// Multiplies one stage, or the part of it in one set of registers; issued and committed as one group.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, const RegisterX& x, u32 tile_y, bool fresh) {
     wgmma_fence();
 #pragma unroll
@@ -143,7 +146,7 @@ struct Output {
 // The column of C for accumulator 8 j + 2 t + odd; a row of C with swap_ab.
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
-// Stores single elements or, if C's rows allow it, runs of two along the columns, or of four along the rows that a lane has.
+// Stores single elements or, if C's rows allow it, a lane's runs of two along the columns, or of four along the rows.
 __device__ __forceinline__ void store_direct(const Output& out, const Extents& s, const Tile& tile, int row0, const Sums& acc) {
     f32* const c = out.c + tile.batch * out.stride_c;
 #pragma unroll
@@ -191,7 +194,7 @@ __device__ __forceinline__ void write_buffer(u32 address, float a, float b, floa
 // Stores the accumulators through a warp's own buffers by TMA, 32 columns at a time, while the next work runs.
 __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile, int row0, u32 staging, const Sums& acc) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    constexpr int parts_of_rows = swap_ab || x_in_registers ? 1 : bands;  // bands that share a buffer's rows are one part
+    constexpr int parts_of_rows = swap_ab || x_in_registers ? 1 : bands;  // bands that share a buffer's rows form one part
     constexpr int parts = block_n / 32 * parts_of_rows;
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
@@ -239,8 +242,8 @@ struct Turns {
     bool notifies;
 };
 
-// Multiplies a tile with two sets of registers, one for each half of a stage. Returns the last stage, whose second half is still being
-// multiplied.
+// Multiplies a tile with two sets of registers, one for each half of a stage. Returns the last stage, whose second half is still
+// being multiplied.
 __device__ __forceinline__ int multiply_in_turns(Sums& acc, const Ring& ring, Position& at, const Turns& turns) {
     RegisterX first, second;
     int previous = 0;
@@ -272,7 +275,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
     [[maybe_unused]] RegisterX x;
     Position at;
     int turn = 0;
-    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 waits for nobody
+    u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
     const int clusters = static_cast<int>(gridDim.x) / cluster_blocks;
 #pragma unroll 1
     for (int index = static_cast<int>(blockIdx.x) / cluster_blocks; index < s.tiles(); index += clusters) {
@@ -283,7 +286,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
                 at.skip(steps, ring.stages);
                 continue;
             }
-            // Turns in order: a group that ran ahead by a whole lap of the ring would take an old phase's parity for its own.
+            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
+            // its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
@@ -294,7 +298,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
 #pragma unroll 1
             for (int step = 0; step < steps; ++step) {
                 barrier_wait(ring.full + at.stage * 8, at.parity);
-                const u32 tile_x = ring.x(at.stage) + row0 * 128;  // rows and slabs both have 128 bytes a row
+                const u32 tile_x = ring.x(at.stage) + row0 * 128;  // in rows and in slabs alike, a row has 128 bytes
                 if constexpr (x_in_registers) {
                     // The previous multiplications must have ended, because their X is in the registers.
                     if (step > 0) {
@@ -313,7 +317,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             }
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = tile_at(s, index, rank);  // its divisions are hidden behind the last multiplications
+        const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
         wgmma_wait<0>();
         release(ring, previous, lane, notifies);
         if (tma_store && (!reads_c || out.beta == 0.0f))
@@ -359,7 +363,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     }
 }
 
-// A copy of an operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed.
+// Copies an operand to the workspace with rows padded to 16 bytes, as stored or transposed.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_arrange)(const f32* from, f32* to, int rows, int cols, i64 ld, i64 ld_to, int batch, i64 stride, int transposes) {
     arrange(from, to, rows, cols, ld, ld_to, batch, stride, transposes);

@@ -1,10 +1,10 @@
-// C = alpha A B + beta C with f32 operands on Hopper, each a sum of two tf32 parts, of which three products are summed: low high, high low
-// and high high. TMA loads into an mbarrier ring; one warp starts the loads, three more write the low parts of Y beside it, two math
-// warpgroups hold the parts of X in registers and multiply; blocks are persistent. Tensor cores cut their sums, so they sum 32 of K, and
-// CUDA cores add these sums, rounded.
-// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma takes tf32
-// from shared memory only as it lies along K. So Y is the operand that does; where neither does (A stored [K, M] and B [K, N]), _arrange
-// first makes a transposed copy of Y in the workspace.
+// C = alpha A B + beta C with f32 operands on Hopper. Each operand is split into a sum of two tf32 parts, and three of the
+// products are summed: low high, high low and high high. TMA loads into an mbarrier ring; one warp starts the loads, three more
+// write the low parts of Y next to it, two consumer warpgroups keep the parts of X in registers and multiply; blocks are
+// persistent. Tensor cores truncate their sums, so they only sum 32 of K, and CUDA cores add these sums, rounded.
+// X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma reads
+// tf32 from shared memory only if it is stored along K. So Y must be an operand that is; if neither is (A stored [K, M] and B [K,
+// N]), _arrange first makes a transposed copy of Y in the workspace.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
@@ -18,7 +18,7 @@ constexpr int align_c = ${align_c};
 constexpr int reads_c = ${reads_c};  // 0: beta is known to be 0; reading C is compiled out
 constexpr int swap_ab = ${swap_ab};
 constexpr int block_n = ${block_n};
-constexpr int parts_n = ${parts_n};  // runs of columns; registers suffice for the products of one run at a time
+constexpr int parts_n = ${parts_n};  // runs of columns; there are registers for the products of one run at a time
 constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of Y
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 // clang-format on
@@ -68,8 +68,8 @@ __device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadI
 
 // ---- Y's parts ----
 
-// The part of an element that tf32 cuts off, rounded to tf32. The element itself serves as its high part, because the hardware truncates
-// it.
+// The remainder of an element after truncation to tf32, itself rounded to tf32. The element serves as its own high part, because
+// the hardware truncates it.
 __device__ __forceinline__ u32 cut_off(float value) {
     return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xFFFFE000U)) + 0x1000U;
 }
@@ -101,8 +101,9 @@ __device__ __forceinline__ void split_y(const Ring& ring, const Extents& s, u32 
 
 // ---- X's parts ----
 
-// Lane 4 r + t of an m64k8 multiplication has rows r and r + 8 of its warp's 16, at k = t and t + 4. Of X along M a lane reads two
-// neighbouring rows at once, which are its rows r and r + 8; which they are is free, and so chosen that half a warp reads from all banks.
+// Lane 4 r + t of an m64k8 multiplication has rows r and r + 8 of its warp's 16, at k = t and t + 4. If X is stored along M, a
+// lane reads two neighbouring rows at once as its rows r and r + 8. Any assignment of rows would do; this one lets half a warp
+// read from all banks.
 __device__ __forceinline__ int slab_chunk() { return lane_r() % 2 * 4 + lane_r() / 4 + warp_in_group() % 2 * 2; }
 __device__ __forceinline__ int row_of(int upper) {
     if (x_along_m) return warp_in_group() / 2 * 32 + slab_chunk() * 4 + lane_r() / 2 % 2 * 2 + upper;
@@ -165,7 +166,7 @@ __device__ __forceinline__ bool is_finite(const Sums& sums) {
 
 // ---- results ----
 
-// C and the operands as they are stored. A line is a row of A or a column of B.
+// C and the operands in their stored form. A line is a row of A or a column of B.
 struct Stored {
     f32* c;
     const f32 *a, *b;
@@ -176,7 +177,7 @@ struct Stored {
 // Column 8 j + 2 t + odd of the tile, and the number of a row. With swap_ab columns are rows of C.
 __device__ __forceinline__ int col_of(int j, int odd) { return 8 * j + 2 * lane_t() + odd; }
 
-// Stores runs of two if C's rows allow it: along the columns that a lane has or, with swap_ab, along its rows if they are neighbours.
+// Stores runs of two if C's rows allow it: along a lane's columns or, with swap_ab, along its rows if they are neighbours.
 __device__ __forceinline__ void store(const Stored& to, const Extents& s, const Tile& tile, int row0, const Sums& sums) {
     f32* const c = to.c + tile.batch * to.stride_c;
     constexpr int width = smaller(2, align_c / 4);
@@ -233,7 +234,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
         for (int step = 0; step < s.steps(); ++step) {
             barrier_wait(ring.full + at.stage * 8, at.parity);
             XParts x;
-            x.load(ring.x(at.stage) + row0 * 128);  // rows and slabs both have 128 bytes a row
+            x.load(ring.x(at.stage) + row0 * 128);  // in rows and in slabs alike, a row has 128 bytes
             barrier_wait(split + at.stage * 8, at.parity);
 #pragma unroll
             for (int part = 0; part < parts_n; ++part) {
@@ -292,7 +293,7 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     }
 }
 
-// A copy of an operand in the workspace with rows padded to 16 bytes: as it is stored, or transposed.
+// Copies an operand to the workspace with rows padded to 16 bytes, as stored or transposed.
 extern "C" __global__ void __launch_bounds__(256)
     AUTOTUNE_ENTRY(_arrange)(const f32* from, f32* to, int rows, int cols, i64 ld, i64 ld_to, int batch, i64 stride, int transposes) {
     arrange(from, to, rows, cols, ld, ld_to, batch, stride, transposes);

@@ -9,7 +9,7 @@ using std::int64_t;
 
 namespace {
 
-// Share of the dense tensor-core peak that wmma reaches. It runs as mma.sync, which is slow on Hopper and datacentre Blackwell.
+// Share of the tensor cores' peak that wmma reaches. It runs as mma.sync, which is slow on Hopper and datacentre Blackwell.
 double wmma_share(int cc) {
     if (cc == 90) return 0.277;
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.93;
@@ -42,7 +42,7 @@ double tile_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device,
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 256.0 / std::sqrt(resident);
     const double latency = 868.0 / resident;
-    // cp.async copies at least four bytes. If rows are aligned less, threads load and wait for single elements.
+    // cp.async copies at least four bytes. With less alignment, threads load and wait for single elements.
     const auto elements = [&](int align, int64_t rows) { return s.cp_async != 0 && align < 4 ? rows * s.block_k : 0; };
     const double alone =
         36.6 *
@@ -62,7 +62,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double rounds = std::ceil(blocks / sms);
     const double resident = std::min(static_cast<double>(blocks_per_sm(g, s, device.limits)), rounds);
     const double loop = tile_cycles(g, s, device, resident) * static_cast<double>(ceil_div(std::max<int64_t>(1, g.k), s.block_k));
-    // An unaligned C is stored element by element, and if beta multiplies it, read in the same way (120 trials of 80 problems,
+    // An unaligned C is stored element by element and, if beta multiplies it, read in the same way (120 trials of 80 problems,
     // most of them random, in a stream on an H200; the deviation is 17 %).
     const double of_c = (g.reads_c ? 1.63 : 1.0) * (g.align_c < gemm::kChunkBytes ? 1.26 : 1.0);
     const double ends = 376.0 + of_c * static_cast<double>(s.block_m * s.block_n) / 3.05;
@@ -73,7 +73,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const bool outgrows_l2 = operands > device.identity.l2_mib * 0.5e6;
     const double rereads = outgrows_l2 && s.swizzle_stride == 0 ? 2.0 : 1.0;
     const double memory_us = (operands * rereads + output) / (device.memory_gb_per_s * 0.669 * 1e3);
-    // Configs that the model finds as good as the plain choice differ by chance. Ranking them behind it leaves room for other
+    // Configs that the model rates equal to the plain choice differ only by chance. Ranking them after it leaves room for other
     // tiles.
     const double panel = s.swizzle_stride != 0 || s.raster != 0 ? 1.02 : 1.0;
     const double shape = s.wmma_m != 16 ? 1.01 : 1.0;

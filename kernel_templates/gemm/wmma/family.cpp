@@ -82,7 +82,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g) {
 
 // ---- well-known points ----
 
-// The classic kernels spell a block as wmma tiles of a warp times warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
+// The classic kernels name a block by the wmma tiles of a warp and its warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
 struct Classic {
     int64_t wmma_m, warps_m, warps_n, tiles_m, tiles_n;
 

@@ -7,8 +7,8 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What gemm/wmma's rules, cost model and launch plan share: a config with names resolved, and the resources that follow from it.
-// The same formulas stand in kernel.cuh.
+// A config with named parameters, and the resources derived from it, shared by gemm/wmma's rules, cost model and launch plan.
+// kernel.cuh has the same formulas.
 namespace autotune::wmma {
 
 using gemm::ceil_div;
@@ -45,9 +45,9 @@ struct ResolvedConfig {
     std::int64_t warp_n() const { return block_n / warps_n; }
 };
 
-// Shared memory, static or dynamic: the buffers of A and B or, in the same place, the slabs through which C is stored.
+// Shared memory, static or dynamic: the buffers of A and B or, reusing their memory, the slabs through which C is stored.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
-// Registers a thread needs without spilling.
+// Registers that a thread needs without spilling.
 std::int64_t registers_needed(const Gemm& g, const ResolvedConfig& s);
 std::int64_t registers_allowed(const ResolvedConfig& s, const DeviceLimits& limits);
 std::int64_t blocks_per_sm(const Gemm& g, const ResolvedConfig& s, const DeviceLimits& limits);

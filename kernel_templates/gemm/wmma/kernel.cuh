@@ -1,6 +1,6 @@
-// gemm/wmma: C = alpha * A * B + beta * C on wmma.mma, for sm_80 and later.
-// A block computes block_m x block_n of C: warps_m x warps_n warps, each with its own grid of wmma tiles, read tiles of A and B
-// that lie in shared memory as they lie in global memory, through `stages` buffers.
+// gemm/wmma: C = alpha * A * B + beta * C on wmma.mma, for sm_80 and later. A block computes block_m x block_n of C. Its warps_m
+// x warps_n warps, each with a grid of wmma tiles, read tiles of A and B from shared memory, where they have the layout of global
+// memory, through `stages` buffers.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 #include "common/wmma.cuh"
@@ -51,7 +51,7 @@ using CopyA = TileCopy<In, block_m, block_k, !trans_a, ld_a, threads, align_a>;
 using CopyB = TileCopy<In, block_n, block_k, trans_b, ld_b, threads, align_b>;
 constexpr int stage_bytes = CopyA::bytes + CopyB::bytes;
 
-// C is stored by rows of tiles, each warp through its own slab in the place of the buffers.
+// C is stored by rows of tiles, each warp through its own slab, which reuses the buffers' memory.
 constexpr int slab_ld = warp_n + 16 / static_cast<int>(sizeof(Acc));
 constexpr int slab_bytes = wmma_m * slab_ld * static_cast<int>(sizeof(Acc));
 constexpr int slabs_bytes = warps_m * warps_n * slab_bytes;
@@ -94,7 +94,7 @@ struct WarpTile {
     }
 };
 
-// ---- the main loop, one for each way of filling the buffers ----
+// ---- the main loop, one version for each way of filling the buffers ----
 
 struct Copies {
     CopyA a;
@@ -119,7 +119,7 @@ struct Copies {
     }
 };
 
-// A tile is copied, then multiplied, without overlap.
+// Copies a tile, then multiplies it, without overlap.
 __device__ __forceinline__ void run_one_buffer(WarpTile& tile, Copies& copies, u32 buffer, int count) {
 #pragma unroll 1
     for (; count > 0; --count) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void run_one_buffer(WarpTile& tile, Copies& copies, u
     }
 }
 
-// The next tile is loaded into registers while this one is multiplied.
+// Loads the next tile into registers while this one is multiplied.
 __device__ __forceinline__ void run_two_buffers(WarpTile& tile, Copies& copies, u32 buffer, int count) {
     Copies::Held held;
     copies.read(held);
@@ -155,8 +155,8 @@ __device__ __forceinline__ void run_two_buffers(WarpTile& tile, Copies& copies, 
     }
 }
 
-// A ring of cp.async groups. After the barrier tile t has arrived, and no warp reads tile t - 1, which the next copies overwrite. Copies
-// past the end of K write zeros that nobody reads.
+// A ring of cp.async groups. After the barrier tile t has arrived, and no warp reads tile t - 1, which the next copies overwrite.
+// Copies past the end of K write zeros that are never read.
 __device__ __forceinline__ void run_ring(WarpTile& tile, Copies& copies, u32 ring, int count) {
     u32 write = ring;
 #pragma unroll 1
@@ -189,12 +189,12 @@ __device__ __forceinline__ void run(WarpTile& tile, Copies& copies, u32 buffers,
 constexpr int width_c = align_c / static_cast<int>(sizeof(Out));
 
 constexpr int runs = warp_n / width_c;                // runs in a row of a warp's tile
-constexpr int lane_runs = (wmma_m * runs + 31) / 32;  // runs that a lane stores in a row of wmma tiles
+constexpr int lane_runs = (wmma_m * runs + 31) / 32;  // runs per lane in a row of wmma tiles
 constexpr int most_held = reads_c ? 8 : 2;
 constexpr int held_runs = lane_runs < most_held ? lane_runs : most_held;  // runs of C that a lane reads before it stores the first
 using Held = Pack<Out, width_c>[held_runs];
 
-// Reads from C a lane's runs from `at` on. `c` is the corner of a row of wmma tiles; `rows` x `cols` of C begin there.
+// Reads a lane's runs of C from `at` on. `c` is the corner of a row of wmma tiles; `rows` x `cols` of C begin there.
 __device__ __forceinline__ void read_runs(Held& held, int at, const Out* c, i64 ldc, int rows, int cols) {
 #pragma unroll
     for (int r = 0; r < held_runs; ++r, at += 32) {

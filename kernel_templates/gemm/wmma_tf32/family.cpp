@@ -47,7 +47,7 @@ void add_resource_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back(gemm::panel_rule<ResolvedConfig>(g));
 }
 
-// The classic kernels spell a block as wmma tiles of a warp times warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
+// The classic kernels name a block by the wmma tiles of a warp and its warps: mma4x2_warp2x4 is 4x2 warps of 2x4 tiles each.
 struct Classic {
     int64_t warps_m, warps_n, tiles_m, tiles_n;
 

@@ -7,7 +7,7 @@
 #include "src/core/problem/device.h"
 #include "src/core/space/config.h"
 
-// What the rules, the cost model and the launch plan of gemm/wmma_tf32 share. The same formulas stand in kernel.cuh.
+// Shared by gemm/wmma_tf32's rules, cost model and launch plan. kernel.cuh has the same formulas.
 namespace autotune::wmma_tf32 {
 
 using gemm::ceil_div;
@@ -37,12 +37,12 @@ struct ResolvedConfig {
     std::int64_t warp_n() const { return block_n / warps_n; }
 };
 
-// The buffers of tiles or, in the same place, the slabs through which C is stored.
+// The buffers of tiles or, reusing their memory, the slabs through which C is stored.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
-// Registers a thread needs without spilling.
+// Registers that a thread needs without spilling.
 std::int64_t registers_needed(const ResolvedConfig& s);
 
-// Time expected, in microseconds, for ranking.
+// Predicted time in microseconds, for ranking.
 double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device);
 
 }  // namespace autotune::wmma_tf32

@@ -1,6 +1,6 @@
-// C = alpha A B + beta C with f32 operands on wmma.mma m16n16k8 of tf32, for sm_80 and later. A block computes block_m x block_n of C:
-// warps_m x warps_n warps, each with its own grid of wmma tiles, read tiles of A and B that lie in shared memory as they lie in global
-// memory, through `stages` buffers that cp.async fills.
+// C = alpha A B + beta C with f32 operands on wmma.mma m16n16k8 of tf32, for sm_80 and later. A block computes block_m x block_n
+// of C. Its warps_m x warps_n warps, each with a grid of wmma tiles, read tiles of A and B from shared memory, where they have
+// the layout of global memory, through `stages` buffers that cp.async fills.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -39,8 +39,8 @@ static_assert(block_k % 8 == 0 && smem_pad % 4 == 0, "whole wmma steps, rows of 
 
 // ---- global memory to shared memory ----
 
-// Copies tile after tile along K: `extent` lines by block_k, or block_k by `extent`, in the operand's own order. What is outside the
-// operand is never read; zeros take its place.
+// Copies the tiles along K one after another: `extent` lines by block_k, or block_k by `extent`, in the operand's own order.
+// Elements outside the operand are never read; zeros replace them.
 template <int extent, bool k_contiguous, int access>
 struct Copier {
     static constexpr int rows = k_contiguous ? extent : block_k;
@@ -80,7 +80,7 @@ using CopyA = Copier<block_m, !trans_a, align_a>;
 using CopyB = Copier<block_n, trans_b, align_b>;
 constexpr int stage_bytes = CopyA::bytes + CopyB::bytes;
 
-// C is stored by rows of tiles, each warp through its own slab in the place of the buffers.
+// C is stored by rows of tiles, each warp through its own slab, which reuses the buffers' memory.
 constexpr int slab_ld = warp_n + 4;
 constexpr int slab_bytes = 16 * slab_ld * 4;
 constexpr int slabs_bytes = warps_m * warps_n * slab_bytes;
@@ -167,8 +167,8 @@ struct WarpTile {
 
 // ---- the main loop ----
 
-// With one buffer nothing overlaps. In a ring of several, after the barrier tile t has arrived, and no warp reads tile t - 1, which the
-// next copies overwrite. Copies past the end of K write zeros that nobody reads.
+// With one buffer nothing overlaps. In a ring of several, after the barrier tile t has arrived, and no warp reads tile t - 1,
+// which the next copies overwrite. Copies past the end of K write zeros that are never read.
 __device__ __forceinline__ void run(WarpTile& tile, CopyA& copy_a, CopyB& copy_b, u32 buffers, int count) {
     u32 write = 0, read = 0;
     const auto start = [&] {

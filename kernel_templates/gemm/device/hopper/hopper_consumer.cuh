@@ -11,8 +11,8 @@ struct Consumer {
     bool notifies;
     Position at;
 
-    // Multiplies a tile. `under(i)` runs while stage i is multiplied, for the first `count` stages; the tile has at least so many. Returns
-    // the number of the last stage, which is still being multiplied and must then be released.
+    // Multiplies a tile. `under(i)` runs while stage i is multiplied, for the first `count` stages; the tile has at least that
+    // many. Returns the number of the last stage, which is still being multiplied and must be released afterwards.
     template <int count, class Under>
     __device__ __forceinline__ int multiply_tile(Sums& acc, int steps, Under under) {
         int previous = 0;

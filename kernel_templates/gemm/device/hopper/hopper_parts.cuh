@@ -1,10 +1,11 @@
-// Adding the parts into which a tile's K is cut: within a cluster through its shared memory, by the part that finishes last, or by a
-// second kernel. REQUIRES gemm/device/hopper/hopper_tile.cuh, gemm/device/hopper/hopper_schedule.cuh, gemm/device/pair_store.cuh, common/dependent_launch.cuh.
+// Adds the parts into which a tile's K is divided: within a cluster through its shared memory, by the part that finishes last, or
+// by a second kernel. REQUIRES gemm/device/hopper/hopper_tile.cuh, gemm/device/hopper/hopper_schedule.cuh,
+// gemm/device/pair_store.cuh, common/dependent_launch.cuh.
 #pragma once
 
 namespace {
 
-// Parts of a sum are added in f32, whatever type they are stored in, and rounded once; one register at a time.
+// Parts of a sum are added in f32, in whatever type they are stored, and rounded once; one register at a time.
 __device__ __forceinline__ void add_to(float* sum, float part) { sum[0] += part; }
 __device__ __forceinline__ void add_to(float* sum, u32 part) {
     const Pair pair = pair_of(&part, 0);
@@ -51,7 +52,7 @@ __device__ __forceinline__ void exchange(u32 received, u32 barrier, int rank, Su
 
 constexpr int slot_registers = block_m * block_n / sums_each;
 
-// The place of a thread's quad in a slot that a second kernel reads. The quads of neighbouring threads lie side by side.
+// Index of a thread's quad in a slot that a second kernel reads. The quads of neighbouring threads are adjacent.
 __device__ __forceinline__ int quad_in_slot(int group_in_tile, int quad, int thread) {
     return ((group_in_tile * quads + quad) * 128 + thread) * quad_registers;
 }
@@ -77,7 +78,7 @@ __device__ __forceinline__ void leave_part(const Output& out, const Schedule& sc
         store_quad(slot + quad_in_slot(pingpong ? 0 : group, q, thread), &acc[q / (block_n / 8)][q % (block_n / 8) * quad_registers]);
 }
 
-// Sums all parts in their order: `count` registers from place `at` of a slot on.
+// Sums all parts in order: `count` registers from index `at` of a slot on.
 template <int count>
 __device__ __forceinline__ void add_parts(const Output& out, const Schedule& schedule, const Work& work, int at, Register* to) {
     float sum[count * sums_each];
@@ -92,12 +93,13 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
     for (int i = 0; i < count; ++i) round_to(to[i], &sum[i * sums_each]);
 }
 
-// Counts one of `parts` parts as finished. Returns whether it was the last, and then the counter is 0 again.
+// Counts one of `parts` parts as finished. Returns whether it was the last; the counter is then 0 again.
 __device__ __forceinline__ bool is_last_part(u32* counter, u32 parts) {
-    return atomicInc(counter, parts - 1) == parts - 1;  // wraps to 0 whatever the counter held before
+    return atomicInc(counter, parts - 1) == parts - 1;  // wraps to 0 whatever the counter was
 }
 
-// Stores this part in the workspace. Returns true in the group that finds all parts there; `acc` is then their sum, in order.
+// Stores this part in the workspace. Returns true in the group that finds all parts there; `acc` is then their sum, added in
+// order.
 __device__ __forceinline__ bool combine(const Output& out, const Schedule& schedule, const Work& work, int number, int group, u32 flag,
                                         Sums& acc) {
     const int thread = threadIdx.x % 128;
@@ -120,7 +122,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     if (last == 0) return false;
     if constexpr (sums_each == 1) {
         add_parts<bands * accumulators>(out, schedule, work, mine, &acc[0][0]);
-    } else {  // as many at a time as registers can hold in f32
+    } else {  // as many at a time as fit into registers in f32
         constexpr int at_once = accumulators / (accumulators > 32 ? 4 : accumulators > 16 ? 2 : 1);
 #pragma unroll
         for (int first = 0; first < bands * accumulators; first += at_once)
@@ -132,7 +134,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
 // The work of one thread of the second kernel: two neighbouring quads of a consumer warpgroup's thread.
 struct TwoQuads {
     Tile tile;
-    int row, col;          // place of the first quad's first sum in C, in the multiplication's coordinates
+    int row, col;          // position of the first quad's first sum in C, in the multiplication's coordinates
     const Register* first_part;
 };
 // For a grid with a block of 128 threads for each pair of quads of each consumer warpgroup.
@@ -149,7 +151,7 @@ __device__ __forceinline__ TwoQuads quads_of_thread(const Register* partial, con
     const int col = tile.n0 + 2 * pair % (block_n / 8) * 8 + lane % 4 * 2;
     return {tile, row, col, partial + schedule.slot(work, 0) * slot_registers + quad_in_slot(group_in_tile, 2 * pair, thread)};
 }
-// Adds the parts of two quads, one slot after another, to `sums`, eight of them.
+// Adds the parts of two quads, one slot after another, to the eight `sums`.
 __device__ __forceinline__ void add_quads(const Register* first_part, int split_k, float* sums) {
 #pragma unroll 4
     for (int part = 0; part < split_k; ++part) {

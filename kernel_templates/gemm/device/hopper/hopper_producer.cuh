@@ -9,7 +9,8 @@ struct Operand {
     u64 policy;
 };
 
-// One operand's part of a stage. Each of `shares` blocks loads a share; `visit` gets each box's offset in the tile and its place.
+// One operand's part of a stage. Each of `shares` blocks loads a share; `visit` gets each box's offset in the tile and its
+// position.
 template <bool k_major, int extent, int span, int shares, typename Visit>
 __device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit visit) {
     constexpr int rows = (k_major ? extent : block_k) / shares;
@@ -37,10 +38,10 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
     });
 }
 
-// Fetches operands into L2 before the kernel's turn. That is allowed because all writes meet in L2.
+// Fetches operands into L2 before the kernel's turn. That is allowed because all writes go through L2.
 struct EarlyFetch {
     int steps;   // steps of the K loop
-    int blocks;  // number of blocks, the first of the grid, that fetch for all; 0: every block fetches for itself
+    int blocks;  // number of blocks, from the start of the grid, that fetch for all; 0: every block fetches for itself
     u32 turn;    // shared memory: not 0 once the turn has come
     __device__ __forceinline__ bool too_late() const {
         u32 come;
@@ -90,8 +91,8 @@ __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Ext
     }
 }
 
-// Loads all stages. With `turns` every other tile goes from its last K step to its first, so the operand that the strip of tiles shares is
-// read first where it was read last, while L2 still has it.
+// Loads all stages. With `turns` every other tile goes from its last K step to its first. The operand that neighbouring tiles
+// share is then read first where it was read last, while L2 still has it.
 template <bool turns>
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X

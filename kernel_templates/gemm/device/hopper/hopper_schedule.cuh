@@ -1,11 +1,12 @@
-// The order in which the clusters of a persistent grid take the tiles of C and their K steps. REQUIRES, as constants before the include:
-// block_m, block_n, block_k, cluster_m, cluster_n, cluster_k, sharing_blocks (cluster_m * cluster_n) and cluster_blocks (times cluster_k).
+// The order in which the clusters of a persistent grid process the tiles of C and their K steps. REQUIRES, as constants before
+// the include: block_m, block_n, block_k, cluster_m, cluster_n, cluster_k, sharing_blocks (cluster_m * cluster_n) and
+// cluster_blocks (times cluster_k).
 #pragma once
 
 namespace {
 
-// M and N in the multiplication's coordinates (exchanged with swap_ab), and the tiles of a whole cluster. Stream-K does not cut the first
-// `whole` tiles.
+// M and N in the multiplication's coordinates (exchanged with swap_ab), and the tiles of a whole cluster. Stream-K does not
+// divide the first `whole` tiles.
 struct Extents {
     int m, n, k, batch, tiles_m, tiles_n, whole, split_k, group, raster;
     __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
@@ -14,13 +15,13 @@ struct Extents {
 
 // A run of K steps of one tile.
 struct Work {
-    int index;         // the tile's place in the order of work
+    int index;         // the tile's index in the order of work
     int first, steps;  // steps of the K loop
-    int part, parts;   // number of this run among the `parts` runs of its tile
+    int part, parts;   // index of this run among the `parts` runs of its tile
     int unit;          // stream-K: the cluster that has part 0
 };
 
-// Where a block's part of a tile lies.
+// The position of a block's part of a tile.
 struct Tile {
     int m0, n0, batch, number;
 };
@@ -28,8 +29,8 @@ struct Tile {
 __device__ __forceinline__ int cluster_count() { return static_cast<int>(gridDim.x) / cluster_blocks; }
 __device__ __forceinline__ int cluster_index() { return static_cast<int>(blockIdx.x) / cluster_blocks; }
 
-// Walks through a cluster's work. Producer and consumer warpgroups walk through the same sequence. Values that follow from the launch's
-// constants are computed where they are used, because accumulators leave no registers to keep them.
+// Iterates over a cluster's work. Producer and consumer warpgroups iterate over the same sequence. Values derived from the
+// launch's constants are computed where they are used, because accumulators leave no registers to keep them.
 class Schedule {
   public:
     __device__ __forceinline__ Schedule(const Extents& shape, int rank) : s(shape), rank_(rank), next_(cluster_index()) {}
@@ -71,7 +72,7 @@ class Schedule {
                 ((s.raster == 1 ? fast : slow) * cluster_n + rank / cluster_m) * block_n, batch, work.index * sharing_blocks + rank};
     }
 
-    // Number of the workspace slot that holds part `part` of the tile.
+    // Index of the workspace slot that holds part `part` of the tile.
     __device__ __forceinline__ long long slot(const Work& work, int part) const {
         if (s.split_k != 0) return static_cast<long long>(work.index * sharing_blocks + rank_) * s.split_k + part;
         const int tile_start = (work.index - s.whole) * s.steps();
@@ -88,8 +89,8 @@ class Schedule {
         work.steps = parts == 1 ? steps : steps * (part + 1) / parts - work.first;
     }
 
-    // Stream-K over the last, incomplete wave and the one before: each cluster has an equal run of their K steps. The host makes sure that
-    // products of steps and clusters fit 32 bits.
+    // Stream-K over the last, incomplete wave and the one before: each cluster gets an equal run of their K steps. The host
+    // ensures that products of steps and clusters fit into 32 bits.
     __device__ __forceinline__ bool next_streamed(Work& work, int steps) {
         const int cluster = cluster_index();
         const int run = run_start(cluster) + streamed_;
@@ -108,10 +109,11 @@ class Schedule {
     }
     __device__ __forceinline__ int streamed_steps() const { return (s.tiles() - s.whole) * s.steps(); }
     __device__ __forceinline__ int run_start(int unit) const { return streamed_steps() * unit / cluster_count(); }
-    // The cluster whose run contains that step of the streamed tiles.
+    // The cluster whose run contains this step of the streamed tiles.
     __device__ __forceinline__ int owner(int step) const { return ((step + 1) * cluster_count() - 1) / streamed_steps(); }
 
-    // Squares of group x group tiles, group a power of two, each walked along Hilbert's curve, which ends beside the next square.
+    // Squares of group x group tiles, group a power of two, each visited along Hilbert's curve, which ends next to the next
+    // square.
     __device__ __forceinline__ void along_hilbert_curve(int in_strip, int& slow, int& fast) const {
         int rest = in_strip % (s.group * s.group), x = 0, y = 0;
         for (int side = 1; side < s.group; side *= 2) {

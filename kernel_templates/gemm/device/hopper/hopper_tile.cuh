@@ -1,6 +1,6 @@
-// The sizes of a tile and of a cluster in families that feed wgmma through a ring and walk over tiles. REQUIRES common/types.cuh and,
-// before the include: the family's compile parameters, AUTOTUNE_REDUCE_KERNEL, Out, Acc (f32 or f16, of the sums), element_bytes (of the
-// operands), x_mn_major and y_k_major (how the operand on wgmma's M side and the one on its N side lie).
+// The sizes of a tile and of a cluster, in families that feed wgmma through a ring and process several tiles per block. REQUIRES
+// common/types.cuh and, before the include: the family's compile parameters, AUTOTUNE_REDUCE_KERNEL, Out, Acc (f32 or f16, of the
+// sums), element_bytes (of the operands), x_mn_major and y_k_major (layouts of the operands on wgmma's M and N side).
 #pragma once
 
 #include "gemm/device/pairs.cuh"
@@ -11,14 +11,15 @@ static_assert(!tma_store || align_c == 16, "a TMA store takes rows of a multiple
 static_assert(block_n % 16 == 0 && block_n <= 256);
 static_assert(block_m % (pingpong ? 64 : 64 * consumer_warpgroups) == 0 && block_m <= 256);
 
-constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a kernel of its own adds the parts of K
+constexpr bool reduce_kernel = AUTOTUNE_REDUCE_KERNEL != 0;  // a separate kernel adds the parts of K
 constexpr int groups_per_tile = pingpong ? 1 : consumer_warpgroups;
 constexpr int bands = block_m / (64 * groups_per_tile);  // m64 multiplications per consumer warpgroup
 constexpr int group_rows = 64 * bands;
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;   // sums in a register
 constexpr int accumulators = block_n / 2 / sums_each;  // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one: those in its row or column of the cluster
+constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one: those in its row or column of the
+                                                            // cluster
 constexpr int cluster_blocks = sharing_blocks * cluster_k;
 constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
@@ -41,8 +42,8 @@ constexpr int span_c = block_n % widest_span_c == 0 ? widest_span_c : block_n % 
 constexpr u32 row_bytes_c = span_c * sizeof(Out);
 constexpr u32 staging_bytes = tma_store ? group_rows * row_bytes_c : 0;
 
-// With cluster_k, a tile's accumulators are divided among the blocks in quads, a thread's four sums of eight columns, and each block
-// receives its peers'.
+// With cluster_k, a tile's accumulators are divided among the blocks in quads (a thread's four sums of eight columns), and each
+// block receives its quads from its peers.
 constexpr int quad_registers = 4 / sums_each;
 constexpr int quads = bands * block_n / 8;
 constexpr int quads_each = quads / cluster_k;

@@ -1,5 +1,5 @@
-// The order of gemm/device/hopper/hopper_schedule.cuh where K is not divided, without its divisions. REQUIRES gemm/device/hopper/hopper_schedule.cuh and
-// gemm/device/hopper/hopper_ring.cuh.
+// The order of gemm/device/hopper/hopper_schedule.cuh for an undivided K, without its divisions. REQUIRES
+// gemm/device/hopper/hopper_schedule.cuh and gemm/device/hopper/hopper_ring.cuh.
 #pragma once
 
 namespace {
@@ -14,9 +14,9 @@ struct Divisor {
     }
 };
 
-// The next tile follows by an addition, and no tile's place needs a division. The general schedule's branches and divisions took a quarter
-// of a ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride` count in turns of the grid; 0 and 1: all of a cluster's
-// tiles.
+// The next tile follows by an addition, and a tile's position needs no hardware division. The general schedule's branches and
+// divisions took a quarter of a ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride` select tiles of the
+// cluster; 0 and 1: all of them.
 class WholeTiles {
   public:
     __device__ __forceinline__ WholeTiles(const Extents& shape, int rank, int first, int stride)
