@@ -53,6 +53,8 @@ COMMAND_ROOMS = {
 }
 # Folders of rooms: a file of theirs that lies in no room is a breach.
 ROOMS_ONLY = ["src", "tuner", "tools"]
+# Tests that lie beside the template that they change.
+MUTANTS = "kernel_templates/*/*/mutants.cpp"
 # Headers of dependencies that only some boxes may see. Tests see everything.
 OWNERS = {
     r"sqlite3\.h": ["db"],
@@ -98,6 +100,8 @@ def reachable(box):
 
 def box_of(path):
     """The box that a path relative to the root lies in, or None for what has no rules (tests, examples)."""
+    if fnmatch.fnmatch(path, MUTANTS):
+        return None
     return max((box for box in ARROWS if fnmatch.fnmatch(path, box + "/*")), key=len, default=None)
 
 

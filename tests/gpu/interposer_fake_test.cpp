@@ -8,7 +8,7 @@
 
 #include "src/gpu/driver/driver.h"
 #include "src/gpu/nvrtc.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 #include "tests/support/interposer/interposer.h"
 
 namespace autotune::test {

@@ -11,7 +11,7 @@
 #include "src/jit/compiler.h"
 #include "src/jit/kernel.h"
 #include "src/jit/render.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 
 namespace autotune::test {
 namespace {
@@ -154,26 +154,28 @@ std::vector<Problem> small_problems(const Card& card) {
 }
 
 TEST(FakeKernels, EveryFamilyGivesTheReferencesAnswerOnSmallProblems) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        EXPECT_EQ(sandbox.count_calls("leak"), 0);
-        return;
-    }
-    Card card;
-    int tried = 0;
-    for (const Problem& problem : small_problems(card)) {
-        for (const Family* family : card.catalogue().families_of("gemm")) {
-            if (family->refuses(problem, card.device())) continue;
-            for (const std::string test : {"exact", "numeric"}) {
-                const CompareResult result = card.try_family(*family, problem, test);
-                EXPECT_EQ(result.violations, 0u) << family->name() << " " << problem.key();
-                EXPECT_GT(result.sum_expected2, 0) << family->name() << " " << problem.key();
-                ++tried;
+    fake_test(
+        "",
+        [] {
+            Card card;
+            int tried = 0;
+            for (const Problem& problem : small_problems(card)) {
+                for (const Family* family : card.catalogue().families_of("gemm")) {
+                    if (family->refuses(problem, card.device())) continue;
+                    for (const std::string test : {"exact", "numeric"}) {
+                        const CompareResult result = card.try_family(*family, problem, test);
+                        EXPECT_EQ(result.violations, 0u) << family->name() << " " << problem.key();
+                        EXPECT_GT(result.sum_expected2, 0) << family->name() << " " << problem.key();
+                        ++tried;
+                    }
+                }
             }
-        }
-    }
-    EXPECT_GE(tried, 32);
+            EXPECT_GE(tried, 32);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+            EXPECT_EQ(sandbox.count_calls("leak"), 0);
+        });
 }
 
 // Violations that autotune_compare finds for the first family of a problem.
@@ -187,106 +189,108 @@ std::uint64_t violations(Card& card, const std::string& shape, const std::string
 
 // Their second kernel, which adds the parts of K, is defined in a header.
 TEST(FakeKernels, ProductsOfF32ThatDivideKRun) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        const std::vector<std::string> calls = sandbox.calls();
-        EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
-                                [](const std::string& call) {
-                                    return call.find(" execute ") != std::string::npos && call.ends_with("_reduce");
-                                }),
-                  2)
-            << "one run of it in each family";
-        return;
-    }
-    Card card;
-    for (const auto& [name, compute] : {std::pair{"gemm/simt_f32", "f32"}, {"gemm/mma_tf32", "tf32"}}) {
-        const Problem problem = gemm(card, "gemm", "64x48x512", {{"dtype", "f32"}, {"compute", compute}});
-        const Family* const family = card.catalogue().find_family(name);
-        ASSERT_NE(family, nullptr);
-        EXPECT_EQ(card.try_family(*family, problem, "exact", Config({{"split_k", 2}})).violations, 0U) << name;
-    }
+    fake_test(
+        "",
+        [] {
+            Card card;
+            for (const auto& [name, compute] : {std::pair{"gemm/simt_f32", "f32"}, {"gemm/mma_tf32", "tf32"}}) {
+                const Problem problem = gemm(card, "gemm", "64x48x512", {{"dtype", "f32"}, {"compute", compute}});
+                const Family* const family = card.catalogue().find_family(name);
+                ASSERT_NE(family, nullptr);
+                EXPECT_EQ(card.try_family(*family, problem, "exact", Config({{"split_k", 2}})).violations, 0U) << name;
+            }
+        },
+        [](const fake::Sandbox& sandbox) {
+            const std::vector<std::string> calls = sandbox.calls();
+            EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
+                                    [](const std::string& call) {
+                                        return call.find(" execute ") != std::string::npos && call.ends_with("_reduce");
+                                    }),
+                      2)
+                << "one run of it in each family";
+        });
 }
 
 TEST(FakeKernels, OneWrongElementIsFound) {
-    Sandbox sandbox("rule symbol=^gemm_[^r] do=wrong how=element");
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    EXPECT_EQ(violations(card, "64x64x64"), 1u);
+    fake_test("rule symbol=^gemm_[^r] do=wrong how=element", [] {
+        Card card;
+        EXPECT_EQ(violations(card, "64x64x64"), 1u);
+    });
 }
 
 TEST(FakeKernels, ZerosAreFound) {
-    Sandbox sandbox("rule symbol=^gemm_[^r] do=wrong how=zeros");
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    EXPECT_GT(violations(card, "64x64x64"), 3000u);
+    fake_test("rule symbol=^gemm_[^r] do=wrong how=zeros", [] {
+        Card card;
+        EXPECT_GT(violations(card, "64x64x64"), 3000u);
+    });
 }
 
 TEST(FakeKernels, BigProblemsPassUnlessARuleSaysOtherwise) {
-    Sandbox sandbox("rule symbol=^gemm_[^r] nth=2 do=wrong how=element");
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
-    EXPECT_EQ(violations(card, "4096x4096x2048"), 1u);
-    EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
+    fake_test("rule symbol=^gemm_[^r] nth=2 do=wrong how=element", [] {
+        Card card;
+        EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
+        EXPECT_EQ(violations(card, "4096x4096x2048"), 1u);
+        EXPECT_EQ(violations(card, "4096x4096x2048"), 0u);
+    });
 }
 
 TEST(FakeKernels, WriteBehindTheOutputShowsInTheRedZone) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    const gpu::Buffer zone = card.buffer(4096, kRedzoneByte);
-    const gpu::Buffer changed = card.buffer(8);
-    card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
-    EXPECT_EQ(Card::read<std::uint64_t>(changed), 0u);
-    card.harness("poison", zone.address() + 100, std::uint64_t{3}, kPoisonByte);
-    card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
-    EXPECT_EQ(Card::read<std::uint64_t>(changed), 3u);
+    fake_test("", [] {
+        Card card;
+        const gpu::Buffer zone = card.buffer(4096, kRedzoneByte);
+        const gpu::Buffer changed = card.buffer(8);
+        card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
+        EXPECT_EQ(Card::read<std::uint64_t>(changed), 0u);
+        card.harness("poison", zone.address() + 100, std::uint64_t{3}, kPoisonByte);
+        card.harness("redzone_check", zone.address(), std::uint64_t{4096}, kRedzoneByte, changed.address());
+        EXPECT_EQ(Card::read<std::uint64_t>(changed), 3u);
+    });
 }
 
 TEST(FakeKernels, CanaryGivesTheKnownSum) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    const gpu::Buffer sum = card.buffer(8);
-    card.harness("canary", sum.address(), std::uint32_t{100});
-    EXPECT_EQ(Card::read<std::uint64_t>(sum), canary_sum(100));
+    fake_test("", [] {
+        Card card;
+        const gpu::Buffer sum = card.buffer(8);
+        card.harness("canary", sum.address(), std::uint32_t{100});
+        EXPECT_EQ(Card::read<std::uint64_t>(sum), canary_sum(100));
+    });
 }
 
 TEST(FakeKernels, ChecksumSeesOneByte) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    gpu::Buffer data = card.buffer(1000, 1);
-    const gpu::Buffer before = card.buffer(8);
-    const gpu::Buffer after = card.buffer(8);
-    card.harness("checksum", data.address(), std::uint64_t{1000}, before.address());
-    const std::array<std::byte, 1> other{std::byte{2}};
-    data.upload(other, 999);
-    card.harness("checksum", data.address(), std::uint64_t{1000}, after.address());
-    EXPECT_NE(Card::read<std::uint64_t>(before), Card::read<std::uint64_t>(after));
+    fake_test("", [] {
+        Card card;
+        gpu::Buffer data = card.buffer(1000, 1);
+        const gpu::Buffer before = card.buffer(8);
+        const gpu::Buffer after = card.buffer(8);
+        card.harness("checksum", data.address(), std::uint64_t{1000}, before.address());
+        const std::array<std::byte, 1> other{std::byte{2}};
+        data.upload(other, 999);
+        card.harness("checksum", data.address(), std::uint64_t{1000}, after.address());
+        EXPECT_NE(Card::read<std::uint64_t>(before), Card::read<std::uint64_t>(after));
+    });
 }
 
 TEST(FakeKernels, AnotherPlansSmallerLimitOfSharedMemoryLowersNothing) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    EXPECT_EQ(card.launch_after_two_limits(200000, 100000), 0);
-    EXPECT_EQ(card.launch_after_two_limits(100000, 200000), 0);
+    fake_test("", [] {
+        Card card;
+        EXPECT_EQ(card.launch_after_two_limits(200000, 100000), 0);
+        EXPECT_EQ(card.launch_after_two_limits(100000, 200000), 0);
+    });
 }
 
 TEST(FakeKernels, CompilesCanBeRefusedByAParameter) {
-    Sandbox sandbox("rule on=compile symbol=^gemm_[^r] do=fail message=\"no such tile\"");
-    if (!in_fake_process(sandbox)) return;
-    Card card;
-    const Problem problem = gemm(card, "hgemm", "64x64x64", {});
-    const Family* family = card.catalogue().families_of("gemm").front();
-    const SearchSpace space = family->space(problem, card.device());
-    const auto nvrtc = gpu::Nvrtc::load({});
-    const auto rendered =
-        jit::render(card.catalogue(), *family, problem, space, space.default_config, {"sm_90a", nvrtc->version()});
-    const auto result = jit::compile(*nvrtc, jit::CubinCache(""), rendered);
-    EXPECT_FALSE(result.compiled);
-    EXPECT_NE(result.failure.find("no such tile"), std::string::npos) << result.failure;
+    fake_test("rule on=compile symbol=^gemm_[^r] do=fail message=\"no such tile\"", [] {
+        Card card;
+        const Problem problem = gemm(card, "hgemm", "64x64x64", {});
+        const Family* family = card.catalogue().families_of("gemm").front();
+        const SearchSpace space = family->space(problem, card.device());
+        const auto nvrtc = gpu::Nvrtc::load({});
+        const auto rendered =
+            jit::render(card.catalogue(), *family, problem, space, space.default_config, {"sm_90a", nvrtc->version()});
+        const auto result = jit::compile(*nvrtc, jit::CubinCache(""), rendered);
+        EXPECT_FALSE(result.compiled);
+        EXPECT_NE(result.failure.find("no such tile"), std::string::npos) << result.failure;
+    });
 }
 
 }  // namespace

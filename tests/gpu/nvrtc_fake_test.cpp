@@ -4,7 +4,7 @@
 #include "src/core/error.h"
 #include "src/gpu/library_folders.h"
 #include "src/gpu/nvrtc.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 
 namespace autotune::test {
 namespace {

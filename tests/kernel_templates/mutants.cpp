@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "src/core/error.h"
-#include "tests/kernel_templates/mutants/planted.h"
+#include "tests/kernel_templates/planted_mutants.h"
 
 namespace autotune::test {
 namespace {

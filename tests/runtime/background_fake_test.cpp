@@ -65,13 +65,13 @@ TEST(BackgroundWork, TakesTheThreadsThatWereStarted) {
 // What takes long is done when the handle is made: the general kernels are loaded into the caller's context, whose first use of
 // a kernel loads it otherwise, and the threads are started.
 TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 16);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 16); });
 }
 
 // Instances of a library whose calls must be short.
@@ -86,87 +86,89 @@ struct OfShortCalls {
 
 // Other threads take an instance as soon as it is among those that are loaded.
 TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 1);
-        return;
-    }
-    OfShortCalls of;
-    Session& session = of.session;
-    Instances& instances = of.instances;
-    const Device& device = of.device;
-    const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
-    const Family& family = *session.catalogue.find_family("gemm/mma");
-    const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
-    instances.make({candidate}, problem, device);
-    EXPECT_EQ(instances.loaded_for(problem, device, 1).size(), 1);
+    fake_test(
+        "",
+        [] {
+            OfShortCalls of;
+            Session& session = of.session;
+            Instances& instances = of.instances;
+            const Device& device = of.device;
+            const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
+            const Family& family = *session.catalogue.find_family("gemm/mma");
+            const Candidate candidate{"gemm/mma", family.default_config(problem, device)};
+            instances.make({candidate}, problem, device);
+            EXPECT_EQ(instances.loaded_for(problem, device, 1).size(), 1);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 1); });
 }
 
 // A call that never ends holds each step back for as long as it may: the library, its kernels and what launches need of them.
 TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    OfShortCalls of;
-    Session& session = of.session;
-    Instances& instances = of.instances;
-    const Device& device = of.device;
-    const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
-    const Candidate candidate{"gemm/mma", session.catalogue.find_family("gemm/mma")->default_config(problem, device)};
-    const LoadGate::Call call(of.gate);
-    const auto begun = Clock::now();
-    instances.make({candidate}, problem, device);
-    EXPECT_GE(Clock::now() - begun, 5 * LoadGate::kMostWait);
+    fake_test("", [] {
+        OfShortCalls of;
+        Session& session = of.session;
+        Instances& instances = of.instances;
+        const Device& device = of.device;
+        const Problem problem = session.catalogue.problem({"hgemm", "64x64x64", {}});
+        const Candidate candidate{"gemm/mma", session.catalogue.find_family("gemm/mma")->default_config(problem, device)};
+        const LoadGate::Call call(of.gate);
+        const auto begun = Clock::now();
+        instances.make({candidate}, problem, device);
+        EXPECT_GE(Clock::now() - begun, 5 * LoadGate::kMostWait);
+    });
 }
 
 // Many instances of one family and the same facts, as ever new weights load them.
 TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    OfShortCalls of;
-    Session& session = of.session;
-    Instances& instances = of.instances;
-    const Device& device = of.device;
-    const auto product = [&](const std::string& shape) { return session.catalogue.problem({"hgemm", shape, {}}); };
-    const Family& family = *session.catalogue.find_family("gemm/mma");
-    const Problem large = product("4096x4096x4096"), small = product("64x64x256");
-    const Candidate best{"gemm/mma", family.default_config(large, device)};
-    const auto load = [&](const Problem& problem, std::size_t count) {
-        for (const Config& config : family.space(problem, device).sample({}, count))
-            instances.make({{"gemm/mma", config}}, problem, device);
-    };
-    const auto allocations = [&] {
-        autotune::test::start_counting();
-        instances.loaded_for(large, device, 1);
-        return autotune::test::stop_counting().allocations;
-    };
-    load(small, 30);
-    const auto loaded = instances.make({best}, large, device);
-    const long of_few = allocations();
-    load(small, 120);
-    EXPECT_LT(allocations(), of_few + of_few / 2);
-    const auto ranked = instances.loaded_for(large, device, 1);
-    ASSERT_EQ(ranked.size(), 1);
-    EXPECT_EQ(ranked.front()->source, loaded->source);
+    fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
+        OfShortCalls of;
+        Session& session = of.session;
+        Instances& instances = of.instances;
+        const Device& device = of.device;
+        const auto product = [&](const std::string& shape) { return session.catalogue.problem({"hgemm", shape, {}}); };
+        const Family& family = *session.catalogue.find_family("gemm/mma");
+        const Problem large = product("4096x4096x4096"), small = product("64x64x256");
+        const Candidate best{"gemm/mma", family.default_config(large, device)};
+        const auto load = [&](const Problem& problem, std::size_t count) {
+            for (const Config& config : family.space(problem, device).sample({}, count))
+                instances.make({{"gemm/mma", config}}, problem, device);
+        };
+        const auto allocations = [&] {
+            autotune::test::start_counting();
+            instances.loaded_for(large, device, 1);
+            return autotune::test::stop_counting().allocations;
+        };
+        load(small, 30);
+        const auto loaded = instances.make({best}, large, device);
+        const long of_few = allocations();
+        load(small, 120);
+        EXPECT_LT(allocations(), of_few + of_few / 2);
+        const auto ranked = instances.loaded_for(large, device, 1);
+        ASSERT_EQ(ranked.size(), 1);
+        EXPECT_EQ(ranked.front()->source, loaded->source);
+    });
 }
 
 // An allocation takes longer than a call may take: the driver gives memory when the handle is made.
 TEST(OnMissBackground, AsksForNoScratchInACall) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
-        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 1 + 3);  // scratch, matrices
-        return;
-    }
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const GemmData data(session.driver, gemm(128, 128, 256));
-    for (const int m : {32, 64, 128}) {
-        run_tuned(session, handle, gemm(m, 128, 256), data);
-        finish(handle);
-        run_tuned(session, handle, gemm(m, 128, 256), data);
-    }
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+            const GemmData data(session.driver, gemm(128, 128, 256));
+            for (const int m : {32, 64, 128}) {
+                run_tuned(session, handle, gemm(m, 128, 256), data);
+                finish(handle);
+                run_tuned(session, handle, gemm(m, 128, 256), data);
+            }
+            session.stream.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 1 + 3);  // scratch, matrices
+        });
 }
 
 // What the driver is asked for in the first call of a problem.
@@ -181,16 +183,16 @@ std::vector<std::string> calls_of_first(Session& session, const Handle& handle, 
 // loads that too before the call, which asks where it is and launches.
 TEST(OnMissBackground, LoadsNoCodeInACall) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const gpu::Buffer data(session.driver, std::size_t{2} * 64 * 8192), result(session.driver, std::size_t{2} * 64 * 64);
-    const auto pointer = [](const gpu::Buffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
-    EXPECT_THAT(calls_of_first(session, handle, gemm(64, 64, 8192), pointer(data), pointer(result)),
-                ElementsAre("cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetDevice", "cuStreamIsCapturing", "cuCtxGetCurrent",
-                            "cuStreamGetCaptureInfo", "cuLaunchKernelEx", "cuLaunchKernelEx"));
-    finish(handle);
+    fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        const gpu::Buffer data(session.driver, std::size_t{2} * 64 * 8192), result(session.driver, std::size_t{2} * 64 * 64);
+        const auto pointer = [](const gpu::Buffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
+        EXPECT_THAT(calls_of_first(session, handle, gemm(64, 64, 8192), pointer(data), pointer(result)),
+                    ElementsAre("cuCtxGetCurrent", "cuCtxGetId", "cuCtxGetDevice", "cuStreamIsCapturing", "cuCtxGetCurrent",
+                                "cuStreamGetCaptureInfo", "cuLaunchKernelEx", "cuLaunchKernelEx"));
+        finish(handle);
+    });
 }
 
 // Products of a weight whose fastest loaded kernel, that of a plan of `m` rows, copies it, which takes more scratch than there
@@ -218,201 +220,201 @@ std::ptrdiff_t launches(const std::vector<std::string>& calls) {
 // Another one serves the first call, and the library's thread asks the driver, so that the next call has room for the fastest.
 TEST(OnMissBackground, TakesAStandInForWhichThereIsScratch) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    LargeProducts large(130);
-    const std::vector<std::string> first = large.calls_of_first(128);
-    EXPECT_THAT(first, Not(Contains("cuMemAlloc")));
-    EXPECT_EQ(launches(first), 1);
-    finish(large.handle);
-    const std::vector<std::string> second = large.calls_of_first(126);
-    EXPECT_THAT(second, Not(Contains("cuMemAlloc")));
-    EXPECT_GT(launches(second), 1) << "copies, and the product";
-    finish(large.handle);
+    fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
+        LargeProducts large(130);
+        const std::vector<std::string> first = large.calls_of_first(128);
+        EXPECT_THAT(first, Not(Contains("cuMemAlloc")));
+        EXPECT_EQ(launches(first), 1);
+        finish(large.handle);
+        const std::vector<std::string> second = large.calls_of_first(126);
+        EXPECT_THAT(second, Not(Contains("cuMemAlloc")));
+        EXPECT_GT(launches(second), 1) << "copies, and the product";
+        finish(large.handle);
+    });
 }
 
 // A kernel on no tensor core would run for tens of milliseconds.
 TEST(OnMissBackground, AsksForScratchWhereAStandInWithoutIsSlowerByFar) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}})) return;
-    LargeProducts large(8189);
-    EXPECT_THAT(large.calls_of_first(8187), Contains("cuMemAlloc"));
-    finish(large.handle);
+    fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
+        LargeProducts large(8189);
+        EXPECT_THAT(large.calls_of_first(8187), Contains("cuMemAlloc"));
+        finish(large.handle);
+    });
 }
 
 // A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.
 TEST(OnMissBackground, ServesAtOnceAndBetterLater) {
-    Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    const auto begun = Clock::now();
-    run_tuned(session, handle, problem, data);
-    run_tuned(session, handle, problem, data);
-    EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(800));
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
-    finish(handle);
-    EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
-    autotune_gemm_problem zero = problem;
-    zero.beta = AUTOTUNE_BETA_ZERO;
-    EXPECT_EQ(GemmPlan(handle, zero).origin(), AUTOTUNE_ORIGIN_EXACT);
+    fake_test("rule on=compile reads_c=0 do=hang seconds=1\n", [] {
+        Session session;
+        session.remember("64x64x64");
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        const autotune_gemm_problem problem = gemm(64, 64, 64);
+        const GemmData data(session.driver, problem);
+        const auto begun = Clock::now();
+        run_tuned(session, handle, problem, data);
+        run_tuned(session, handle, problem, data);
+        EXPECT_LT(Clock::now() - begun, std::chrono::milliseconds(800));
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 0), 0);
+        finish(handle);
+        EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
+        autotune_gemm_problem zero = problem;
+        zero.beta = AUTOTUNE_BETA_ZERO;
+        EXPECT_EQ(GemmPlan(handle, zero).origin(), AUTOTUNE_ORIGIN_EXACT);
+    });
 }
 
 TEST(OnMissBackground, HasAGeneralKernelForUnalignedAddresses) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const autotune_gemm_problem problem = gemm(39, 31, 47);
-    const GemmData data(session.driver, problem);
-    EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
-    finish(handle);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        const autotune_gemm_problem problem = gemm(39, 31, 47);
+        const GemmData data(session.driver, problem);
+        EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
+        finish(handle);
+    });
 }
 
 TEST(OnMissBackground, HasAGeneralKernelForEveryLayout) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    for (const int layout : {0, 1, 2, 3}) {
-        autotune_gemm_problem problem = gemm(40 + 8 * layout, 64, 64);
-        problem.trans_a = layout / 2;
-        problem.trans_b = layout % 2;
-        const GemmData data(session.driver, problem);
-        EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_OK) << layout;
-    }
-    finish(handle);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        for (const int layout : {0, 1, 2, 3}) {
+            autotune_gemm_problem problem = gemm(40 + 8 * layout, 64, 64);
+            problem.trans_a = layout / 2;
+            problem.trans_b = layout % 2;
+            const GemmData data(session.driver, problem);
+            EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_OK) << layout;
+        }
+        finish(handle);
+    });
 }
 
 // No general kernel is for sums in f16.
 TEST(OnMissBackground, WithoutALegalKernelIsNotPlannedUntilItsOwnIsThere) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    autotune_gemm_problem problem = gemm(64, 64, 64);
-    problem.accumulator = AUTOTUNE_F16;
-    const GemmData data(session.driver, problem);
-    const auto run = [&] { return status_of([&] { run_tuned(session, handle, problem, data); }); };
-    EXPECT_EQ(run(), AUTOTUNE_NOT_PLANNED);
-    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("is being compiled"));
-    finish(handle);
-    EXPECT_EQ(run(), AUTOTUNE_OK);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        autotune_gemm_problem problem = gemm(64, 64, 64);
+        problem.accumulator = AUTOTUNE_F16;
+        const GemmData data(session.driver, problem);
+        const auto run = [&] { return status_of([&] { run_tuned(session, handle, problem, data); }); };
+        EXPECT_EQ(run(), AUTOTUNE_NOT_PLANNED);
+        EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("is being compiled"));
+        finish(handle);
+        EXPECT_EQ(run(), AUTOTUNE_OK);
+    });
 }
 
 TEST(OnMissBackground, ChangesNothingInAGraph) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
-    run_tuned(session, handle, problem, data);  // outside: the better one is asked for
-    finish(handle);
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            session.remember("64x64x64");
+            const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const GemmData data(session.driver, problem);
+            const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+            run_tuned(session, handle, problem, data);  // outside: the better one is asked for
+            finish(handle);
+            session.replay(graph);
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 TEST(OnMissBackground, KeepsItsStandInWhereTheBetterKernelDoesNotCompile) {
-    Sandbox sandbox("rule on=compile reads_c=0 do=fail message=\"error: no\"\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    for (int i = 0; i < 3; ++i) {
-        run_tuned(session, handle, problem, data);
-        finish(handle);
-    }
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test("rule on=compile reads_c=0 do=fail message=\"error: no\"\n", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        const autotune_gemm_problem problem = gemm(64, 64, 64);
+        const GemmData data(session.driver, problem);
+        for (int i = 0; i < 3; ++i) {
+            run_tuned(session, handle, problem, data);
+            finish(handle);
+        }
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 0), 0);
+    });
 }
 
 TEST(Refresh, LetsNewPlansFindAWinnerThatWasStoredSince) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    autotune_gemm_problem problem = gemm(64, 64, 64);
-    problem.beta = AUTOTUNE_BETA_ZERO;
-    const GemmPlan before(handle, problem);
-    EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);
-    session.remember("64x64x64");
-    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_DEFAULT);
-    ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
-    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
-    EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);  // what a caller holds stays
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        autotune_gemm_problem problem = gemm(64, 64, 64);
+        problem.beta = AUTOTUNE_BETA_ZERO;
+        const GemmPlan before(handle, problem);
+        EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+        session.remember("64x64x64");
+        EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_DEFAULT);
+        ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
+        EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
+        EXPECT_EQ(before.origin(), AUTOTUNE_ORIGIN_DEFAULT);  // what a caller holds stays
+    });
 }
 
 TEST(Refresh, MayComeAtAnyTimeFromAnyThread) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    std::atomic<int> wrong{0};
-    on_threads(session, 6, [&](int t) {
-        const gpu::Stream stream(session.driver);
-        const autotune_gemm_problem problem = gemm(16 + 8 * (t % 2), 32, 32);
-        const GemmData data(session.driver, problem);
-        for (int i = 0; i < 30; ++i) {
-            if (t == 0) wrong += autotune_refresh(handle.get()) == AUTOTUNE_OK ? 0 : 1;
-            wrong += wrong_when_tuned(handle, problem, data, stream);
-        }
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        std::atomic<int> wrong{0};
+        on_threads(session, 6, [&](int t) {
+            const gpu::Stream stream(session.driver);
+            const autotune_gemm_problem problem = gemm(16 + 8 * (t % 2), 32, 32);
+            const GemmData data(session.driver, problem);
+            for (int i = 0; i < 30; ++i) {
+                if (t == 0) wrong += autotune_refresh(handle.get()) == AUTOTUNE_OK ? 0 : 1;
+                wrong += wrong_when_tuned(handle, problem, data, stream);
+            }
+        });
+        EXPECT_EQ(wrong, 0);
     });
-    EXPECT_EQ(wrong, 0);
 }
 
 // A plan for any beta has the winner for beta = 0 in it, as the one-call form would take it.
 TEST(PlanForAnyBeta, TakesTheWinnerOfBetaZeroByTheCall) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
-        return;
-    }
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmPlan plan(handle, problem);
-    EXPECT_EQ(plan.origin(), AUTOTUNE_ORIGIN_DEFAULT);
-    autotune_plan_facts facts = {};
-    facts.struct_size = sizeof(facts);
-    ASSERT_EQ(autotune_plan_info(plan.get(), &facts), AUTOTUNE_OK);
-    EXPECT_EQ(facts.origin_when_zero, AUTOTUNE_ORIGIN_EXACT);
-    EXPECT_THAT(facts.candidate_when_zero, HasSubstr("gemm/mma"));
-    const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
-    for (const float beta : {0.0F, 2.0F, 0.0F, -1.0F}) {
-        const GemmData data(session.driver, problem);
-        plan.run({data.a(), data.b(), data.c(), 1, beta, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
-                 session.stream.handle());
-        session.stream.synchronize();
-        EXPECT_EQ(data.wrong(1, beta), 0) << beta;
-    }
+    fake_test(
+        "",
+        [] {
+            Session session;
+            session.remember("64x64x64");
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const GemmPlan plan(handle, problem);
+            EXPECT_EQ(plan.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+            autotune_plan_facts facts = {};
+            facts.struct_size = sizeof(facts);
+            ASSERT_EQ(autotune_plan_info(plan.get(), &facts), AUTOTUNE_OK);
+            EXPECT_EQ(facts.origin_when_zero, AUTOTUNE_ORIGIN_EXACT);
+            EXPECT_THAT(facts.candidate_when_zero, HasSubstr("gemm/mma"));
+            const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
+            for (const float beta : {0.0F, 2.0F, 0.0F, -1.0F}) {
+                const GemmData data(session.driver, problem);
+                plan.run({data.a(), data.b(), data.c(), 1, beta, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
+                         session.stream.handle());
+                session.stream.synchronize();
+                EXPECT_EQ(data.wrong(1, beta), 0) << beta;
+            }
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2); });
 }
 
 TEST(Warm, LoadsEveryKernelThatServesFewerRows) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem most = gemm(128, 64, 64);
-    std::size_t kernels = 0;
-    ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK);
-    EXPECT_GE(kernels, 1U);
-    for (int m = 1; m <= 128; m += 9) {
-        autotune_gemm_problem fewer = gemm(m, 64, 64);
-        const GemmPlan plan(handle, fewer);
-    }
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const autotune_gemm_problem most = gemm(128, 64, 64);
+        std::size_t kernels = 0;
+        ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK);
+        EXPECT_GE(kernels, 1U);
+        for (int m = 1; m <= 128; m += 9) {
+            autotune_gemm_problem fewer = gemm(m, 64, 64);
+            const GemmPlan plan(handle, fewer);
+        }
+    });
 }
 
 // A portfolio of kernels for the session's device, in a folder that `options` names.
@@ -442,48 +444,48 @@ class ShippedPortfolio {
 
 // What a server's first process compiled is in the cubin cache; the best for the first rows that are asked for is not.
 TEST(Warm, LeavesALaterProcessNothingToCompile) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
-    const autotune_gemm_problem most = gemm(8192, 1144, 5136);
-    ASSERT_EQ(autotune_gemm_warm(shipped.open(session).get(), &most, nullptr), AUTOTUNE_OK);
-    const int before = session.listener.compiles;
-    EXPECT_GE(before, 3);
-    for (const int rows : {1392, 1, 400}) {
-        const Handle later = shipped.open(session);
-        const GemmPlan plan(later, gemm(rows, 1144, 5136));
-        EXPECT_EQ(session.listener.compiles, before) << rows;
-    }
+    fake_test("", [] {
+        Session session;
+        const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
+        const autotune_gemm_problem most = gemm(8192, 1144, 5136);
+        ASSERT_EQ(autotune_gemm_warm(shipped.open(session).get(), &most, nullptr), AUTOTUNE_OK);
+        const int before = session.listener.compiles;
+        EXPECT_GE(before, 3);
+        for (const int rows : {1392, 1, 400}) {
+            const Handle later = shipped.open(session);
+            const GemmPlan plan(later, gemm(rows, 1144, 5136));
+            EXPECT_EQ(session.listener.compiles, before) << rows;
+        }
+    });
 }
 
 // The others get what serves all of them.
 TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
-    const Handle other = shipped.open(session);
-    const GemmPlan before(other, gemm(1, 1144, 5136));
-    int differ = 0;
-    for (const int rows : {392, 648, 840, 1296, 1392, 1544, 1600}) {
-        const Handle handle = shipped.open(session);
-        const std::string first = GemmPlan(handle, gemm(rows, 1144, 5136)).candidate();
-        differ += first == GemmPlan(other, gemm(rows, 1144, 5136)).candidate() ? 0 : 1;
-    }
-    EXPECT_GT(differ, 0);
+    fake_test("", [] {
+        Session session;
+        const ShippedPortfolio shipped(session, session.catalogue.problem({"hgemm", "8192x1144x5136", {{"beta", "any"}}}));
+        const Handle other = shipped.open(session);
+        const GemmPlan before(other, gemm(1, 1144, 5136));
+        int differ = 0;
+        for (const int rows : {392, 648, 840, 1296, 1392, 1544, 1600}) {
+            const Handle handle = shipped.open(session);
+            const std::string first = GemmPlan(handle, gemm(rows, 1144, 5136)).candidate();
+            differ += first == GemmPlan(other, gemm(rows, 1144, 5136)).candidate() ? 0 : 1;
+        }
+        EXPECT_GT(differ, 0);
+    });
 }
 
 // As a plan does, which takes the next candidate.
 TEST(Warm, GoesOnWhereAKernelWillNotCompile) {
-    Sandbox sandbox("rule on=compile nth=1 do=fail message=\"error: no\"\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem most = gemm(128, 64, 64);
-    std::size_t kernels = 0;
-    ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK) << autotune_last_error(handle.get());
-    EXPECT_GE(kernels, 1U);
+    fake_test("rule on=compile nth=1 do=fail message=\"error: no\"\n", [] {
+        Session session;
+        const Handle handle = session.open();
+        const autotune_gemm_problem most = gemm(128, 64, 64);
+        std::size_t kernels = 0;
+        ASSERT_EQ(autotune_gemm_warm(handle.get(), &most, &kernels), AUTOTUNE_OK) << autotune_last_error(handle.get());
+        EXPECT_GE(kernels, 1U);
+    });
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/runtime/session.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 
 namespace autotune::runtime::test {
 
@@ -37,6 +37,7 @@ inline int wrong_when_tuned(const Handle& handle, const autotune_gemm_problem& p
 
 namespace autotune::runtime {
 
+using autotune::test::fake_test;
 using autotune::test::in_fake_process;
 using fake::Sandbox;
 using test::gemm;

@@ -23,66 +23,66 @@ std::vector<db::MissRow> misses_of(const Session& session) {
 }
 
 TEST(Misses, AreRecordedForALaterSweep) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    {
-        const Handle handle(that_record(session));
-        const GemmPlan plan(handle, gemm(64, 64, 64));
-        const GemmPlan same(handle, gemm(64, 64, 64));
-    }
-    const auto misses = misses_of(session);
-    ASSERT_EQ(misses.size(), 1U);
-    EXPECT_EQ(misses[0].shape, "64x64x64");
-    EXPECT_EQ(misses[0].count, 1);
-    EXPECT_EQ(misses[0].origin, "default");
-    EXPECT_NE(misses[0].date, "");
+    fake_test("", [] {
+        Session session;
+        {
+            const Handle handle(that_record(session));
+            const GemmPlan plan(handle, gemm(64, 64, 64));
+            const GemmPlan same(handle, gemm(64, 64, 64));
+        }
+        const auto misses = misses_of(session);
+        ASSERT_EQ(misses.size(), 1U);
+        EXPECT_EQ(misses[0].shape, "64x64x64");
+        EXPECT_EQ(misses[0].count, 1);
+        EXPECT_EQ(misses[0].origin, "default");
+        EXPECT_NE(misses[0].date, "");
+    });
 }
 
 TEST(Misses, CountLaunchesOfThePlanAndOfTheOneCallForm) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle(that_record(session));
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    const GemmPlan plan(handle, problem);
-    for (int i = 0; i < 3; ++i) run_tuned(session, handle, problem, data);
-    const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
-    for (int i = 0; i < 4; ++i)
-        plan.run({data.a(), data.b(), data.c(), 1, 0, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
-                 session.stream.handle());
-    session.stream.synchronize();
-    ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-    const auto misses = misses_of(session);  // for any beta, and for the calls' beta = 0
-    ASSERT_EQ(misses.size(), 2U);
-    EXPECT_EQ(misses[0].count, 1 + 4);
-    EXPECT_EQ(misses[1].count, 1 + 3);
+    fake_test("", [] {
+        Session session;
+        const Handle handle(that_record(session));
+        const autotune_gemm_problem problem = gemm(64, 64, 64);
+        const GemmData data(session.driver, problem);
+        const GemmPlan plan(handle, problem);
+        for (int i = 0; i < 3; ++i) run_tuned(session, handle, problem, data);
+        const gpu::Buffer scratch(session.driver, std::max<std::size_t>(plan.workspace_bytes(), 256));
+        for (int i = 0; i < 4; ++i)
+            plan.run({data.a(), data.b(), data.c(), 1, 0, reinterpret_cast<void*>(scratch.address()), scratch.bytes()},
+                     session.stream.handle());
+        session.stream.synchronize();
+        ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+        const auto misses = misses_of(session);  // for any beta, and for the calls' beta = 0
+        ASSERT_EQ(misses.size(), 2U);
+        EXPECT_EQ(misses[0].count, 1 + 4);
+        EXPECT_EQ(misses[1].count, 1 + 3);
+    });
 }
 
 TEST(Misses, SayThatAFallbackServed) {
-    Sandbox sandbox("rule on=compile nth=1 do=fail message=\"error: no\"\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle(that_record(session));
-    const GemmPlan plan(handle, gemm(64, 64, 64));
-    ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-    EXPECT_EQ(misses_of(session).at(0).origin, "fallback");
+    fake_test("rule on=compile nth=1 do=fail message=\"error: no\"\n", [] {
+        Session session;
+        const Handle handle(that_record(session));
+        const GemmPlan plan(handle, gemm(64, 64, 64));
+        ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+        EXPECT_EQ(misses_of(session).at(0).origin, "fallback");
+    });
 }
 
 TEST(Misses, OfCallsWithAWinnerForBetaZeroAreNone) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle(that_record(session));
-    const autotune_gemm_problem problem = gemm(64, 64, 64);  // for any beta: its calls pass beta = 0
-    const GemmData data(session.driver, problem);
-    const GemmPlan plan(handle, problem);
-    for (int i = 0; i < 5; ++i) run_tuned(session, handle, problem, data);
-    session.stream.synchronize();
-    ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-    EXPECT_EQ(misses_of(session).at(0).count, 1);  // the plan
+    fake_test("", [] {
+        Session session;
+        session.remember("64x64x64");
+        const Handle handle(that_record(session));
+        const autotune_gemm_problem problem = gemm(64, 64, 64);  // for any beta: its calls pass beta = 0
+        const GemmData data(session.driver, problem);
+        const GemmPlan plan(handle, problem);
+        for (int i = 0; i < 5; ++i) run_tuned(session, handle, problem, data);
+        session.stream.synchronize();
+        ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+        EXPECT_EQ(misses_of(session).at(0).count, 1);  // the plan
+    });
 }
 
 // The whole way: a program meets untuned problems, a sweep tunes them, and the program finds the winners.

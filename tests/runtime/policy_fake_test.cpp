@@ -21,331 +21,346 @@ autotune_status tuned_status(Session& session, const Handle& handle, const autot
 }
 
 TEST(OnMiss, CompileMakesThePlan) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    EXPECT_EQ(tuned_status(session, session.open(), gemm(64, 64, 64)), AUTOTUNE_OK);
+    fake_test("", [] {
+        Session session;
+        EXPECT_EQ(tuned_status(session, session.open(), gemm(64, 64, 64)), AUTOTUNE_OK);
+    });
 }
 
 TEST(OnMiss, NotPlannedRunsOnlyWhatWasPlanned) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
-    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
-    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("64x64x64"));
-    const GemmPlan plan(handle, gemm(64, 64, 64));  // any beta: serves beta = 0 too
-    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_OK);
-    EXPECT_EQ(tuned_status(session, handle, gemm(32, 64, 64)), AUTOTUNE_NOT_PLANNED);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
+        EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
+        EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("64x64x64"));
+        const GemmPlan plan(handle, gemm(64, 64, 64));  // any beta: serves beta = 0 too
+        EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_OK);
+        EXPECT_EQ(tuned_status(session, handle, gemm(32, 64, 64)), AUTOTUNE_NOT_PLANNED);
+    });
 }
 
 TEST(OnMiss, LoadedOnlyRunsALegalKernelThatIsLoaded) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}})) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_LOADED_ONLY);
-    EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
-    const GemmPlan plan(handle, gemm(64, 64, 64));
-    const autotune_gemm_problem other = gemm(72, 80, 96);
-    const GemmData data(session.driver, other);
-    EXPECT_EQ(wrong_when_tuned(handle, other, data, session.stream), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open(AUTOTUNE_ON_MISS_LOADED_ONLY);
+            EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
+            const GemmPlan plan(handle, gemm(64, 64, 64));
+            const autotune_gemm_problem other = gemm(72, 80, 96);
+            const GemmData data(session.driver, other);
+            EXPECT_EQ(wrong_when_tuned(handle, other, data, session.stream), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1); });
 }
 
 TEST(OnMiss, ChoosesByTheAddressesOfTheCall) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    autotune_gemm_problem problem = gemm(40, 32, 48);
-    const GemmData data(session.driver, problem);
-    const gpu::Buffer wide(session.driver, 40 * 48 * 2 + 16);
-    const void* odd = reinterpret_cast<const void*>(wide.address() + 2);
-    EXPECT_EQ(status_of([&] { tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle()); }), AUTOTUNE_OK);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        autotune_gemm_problem problem = gemm(40, 32, 48);
+        const GemmData data(session.driver, problem);
+        const gpu::Buffer wide(session.driver, 40 * 48 * 2 + 16);
+        const void* odd = reinterpret_cast<const void*>(wide.address() + 2);
+        EXPECT_EQ(status_of([&] {
+                      tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle());
+                  }),
+                  AUTOTUNE_OK);
+    });
 }
 
 TEST(OnMiss, RefusesAnAddressThatNoElementCanHave) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(40, 32, 48);
-    const GemmData data(session.driver, problem);
-    const void* odd = static_cast<const char*>(data.a()) + 1;
-    EXPECT_NE(status_of([&] { tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle()); }), AUTOTUNE_OK);
-    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("align_a"));
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const autotune_gemm_problem problem = gemm(40, 32, 48);
+        const GemmData data(session.driver, problem);
+        const void* odd = static_cast<const char*>(data.a()) + 1;
+        EXPECT_NE(status_of([&] {
+                      tuned_gemm(handle, problem, {odd, data.b(), data.c()}, session.stream.handle());
+                  }),
+                  AUTOTUNE_OK);
+        EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("align_a"));
+    });
 }
 
 TEST(OnMiss, RefusesBadProblems) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const GemmData data(session.driver, gemm(64, 64, 64));
-    for (const auto& bad : {gemm(1, -1, 1), gemm(-1, 4, 4), gemm(std::int64_t{1} << 40, 4, 4)})
-        EXPECT_EQ(status_of([&] { run_tuned(session, handle, bad, data); }), AUTOTUNE_INVALID_ARGUMENT);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const GemmData data(session.driver, gemm(64, 64, 64));
+        for (const auto& bad : {gemm(1, -1, 1), gemm(-1, 4, 4), gemm(std::int64_t{1} << 40, 4, 4)})
+            EXPECT_EQ(status_of([&] { run_tuned(session, handle, bad, data); }), AUTOTUNE_INVALID_ARGUMENT);
+    });
 }
 
 TEST(Capture, OfAThousandTunedCallsReplays) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(24, 16, 16);
-    const GemmData data(session.driver, problem);
-    run_tuned(session, handle, problem, data);
-    const gpu::Graph graph = session.capture([&] {
-        for (int i = 0; i < 1000; ++i) run_tuned(session, handle, problem, data);
-    });
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(24, 16, 16);
+            const GemmData data(session.driver, problem);
+            run_tuned(session, handle, problem, data);
+            const gpu::Graph graph = session.capture([&] {
+                for (int i = 0; i < 1000; ++i) run_tuned(session, handle, problem, data);
+            });
+            session.replay(graph);
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+            EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+        });
 }
 
 TEST(Capture, NeverCompiles) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    const gpu::Graph graph =
-        session.capture([&] { EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_NOT_PLANNED); });
-    EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("captured"));
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const GemmData data(session.driver, problem);
+            const gpu::Graph graph = session.capture(
+                [&] { EXPECT_EQ(status_of([&] { run_tuned(session, handle, problem, data); }), AUTOTUNE_NOT_PLANNED); });
+            EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("captured"));
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0); });
 }
 
 TEST(Capture, UsesALoadedKernelAndMakesTheRealPlanAfterwards) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    session.remember("96x64x64");
-    const Handle handle = session.open();
-    ASSERT_EQ(tuned_status(session, handle, gemm(64, 72, 64)), AUTOTUNE_OK);  // some kernel is loaded
-    autotune_gemm_problem problem = gemm(96, 64, 64);
-    const GemmData data(session.driver, problem);
-    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
-    run_tuned(session, handle, problem, data);
-    problem.beta = AUTOTUNE_BETA_ZERO;
-    EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
+    fake_test("", [] {
+        Session session;
+        session.remember("96x64x64");
+        const Handle handle = session.open();
+        ASSERT_EQ(tuned_status(session, handle, gemm(64, 72, 64)), AUTOTUNE_OK);  // some kernel is loaded
+        autotune_gemm_problem problem = gemm(96, 64, 64);
+        const GemmData data(session.driver, problem);
+        const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+        session.replay(graph);
+        EXPECT_EQ(data.wrong(1, 0), 0);
+        run_tuned(session, handle, problem, data);
+        problem.beta = AUTOTUNE_BETA_ZERO;
+        EXPECT_EQ(GemmPlan(handle, problem).origin(), AUTOTUNE_ORIGIN_EXACT);
+    });
 }
 
 TEST(Capture, OnAnotherThreadIsNotDisturbedByAPlan) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    run_tuned(session, handle, problem, data);
-    const gpu::Graph graph = session.capture([&] {
-        run_tuned(session, handle, problem, data);
-        std::thread([&] {
-            session.context.make_current();
-            autotune_gemm_problem other = gemm(64, 64, 64);
-            other.trans_b = 1;
-            const GemmPlan plan(handle, other);
-        }).join();
-        run_tuned(session, handle, problem, data);
-    });
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const GemmData data(session.driver, problem);
+            run_tuned(session, handle, problem, data);
+            const gpu::Graph graph = session.capture([&] {
+                run_tuned(session, handle, problem, data);
+                std::thread([&] {
+                    session.context.make_current();
+                    autotune_gemm_problem other = gemm(64, 64, 64);
+                    other.trans_b = 1;
+                    const GemmPlan plan(handle, other);
+                }).join();
+                run_tuned(session, handle, problem, data);
+            });
+            session.replay(graph);
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+            EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+        });
 }
 
 TEST(Capture, OnAnotherThreadIsNotDisturbedByTheLibrarysOwnThreads) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const GemmData data(session.driver, problem);
-    run_tuned(session, handle, problem, data);
-    const gpu::Stream stream(session.driver);
-    std::optional<Handle> other;
-    const gpu::Graph graph = session.capture([&] {
-        run_tuned(session, handle, problem, data);
-        std::thread([&] {
-            session.context.make_current();
-            other.emplace(session.open(AUTOTUNE_ON_MISS_BACKGROUND));  // compiles general kernels on threads of its own
-            tuned_gemm(*other, problem, {data.a(), data.b(), data.c()}, stream.handle());
-            EXPECT_EQ(autotune_gemm_warm(other->get(), &problem, nullptr), AUTOTUNE_OK);
-            EXPECT_EQ(autotune_finish(other->get()), AUTOTUNE_OK);
-        }).join();
-        run_tuned(session, handle, problem, data);
-    });
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            session.remember("64x64x64");
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const GemmData data(session.driver, problem);
+            run_tuned(session, handle, problem, data);
+            const gpu::Stream stream(session.driver);
+            std::optional<Handle> other;
+            const gpu::Graph graph = session.capture([&] {
+                run_tuned(session, handle, problem, data);
+                std::thread([&] {
+                    session.context.make_current();
+                    other.emplace(session.open(AUTOTUNE_ON_MISS_BACKGROUND));  // compiles general kernels on threads of its own
+                    tuned_gemm(*other, problem, {data.a(), data.b(), data.c()}, stream.handle());
+                    EXPECT_EQ(autotune_gemm_warm(other->get(), &problem, nullptr), AUTOTUNE_OK);
+                    EXPECT_EQ(autotune_finish(other->get()), AUTOTUNE_OK);
+                }).join();
+                run_tuned(session, handle, problem, data);
+            });
+            session.replay(graph);
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 TEST(Workspace, IsNotSharedByStreams) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
-        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 2);  // three matrices, two workspaces
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 256);
-    const GemmData data(session.driver, problem);
-    const gpu::Stream other(session.driver);
-    for (int i = 0; i < 3; ++i) {
-        run_tuned(session, handle, problem, data);
-        tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, other.handle());
-    }
-    session.stream.synchronize();
-    other.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 256);
+            const GemmData data(session.driver, problem);
+            const gpu::Stream other(session.driver);
+            for (int i = 0; i < 3; ++i) {
+                run_tuned(session, handle, problem, data);
+                tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, other.handle());
+            }
+            session.stream.synchronize();
+            other.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 2);  // three matrices, two workspaces
+        });
 }
 
 TEST(Workspace, MayBeMadeDuringACapture) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    autotune_gemm_problem problem = gemm(64, 64, 256);
-    const GemmData data(session.driver, problem);
-    const GemmPlan plan(handle, problem);  // for any beta: planned, but never run on this stream
-    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
-    session.replay(graph);
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            autotune_gemm_problem problem = gemm(64, 64, 256);
+            const GemmData data(session.driver, problem);
+            const GemmPlan plan(handle, problem);  // for any beta: planned, but never run on this stream
+            const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
+            session.replay(graph);
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}})) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem small = gemm(64, 64, 256);
-    const autotune_gemm_problem large = gemm(128, 128, 256);
-    const GemmData small_data(session.driver, small);
-    const GemmData large_data(session.driver, large);
-    run_tuned(session, handle, small, small_data);
-    const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, small, small_data); });
-    run_tuned(session, handle, large, large_data);
-    session.replay(graph);
-    EXPECT_EQ(small_data.wrong(1, 0), 0);
-    EXPECT_EQ(large_data.wrong(1, 0), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem small = gemm(64, 64, 256);
+            const autotune_gemm_problem large = gemm(128, 128, 256);
+            const GemmData small_data(session.driver, small);
+            const GemmData large_data(session.driver, large);
+            run_tuned(session, handle, small, small_data);
+            const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, small, small_data); });
+            run_tuned(session, handle, large, large_data);
+            session.replay(graph);
+            EXPECT_EQ(small_data.wrong(1, 0), 0);
+            EXPECT_EQ(large_data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 constexpr const char* kDividesK = "gemm/mma block_k=32 split_k=2";
 
 // Many shapes of one stream share one arena: its few sizes are those that it grew through.
 TEST(Workspace, IsOneArenaForAllShapesOfAStream) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", kDividesK}}})) {
-        EXPECT_LE(sandbox.count_calls("cuMemAlloc"), 3 + 2);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const GemmData data(session.driver, gemm(128, 128, 256));
-    for (int m = 128; m > 64; m -= 8) {
-        for (int n = 128; n > 64; n -= 8) run_tuned(session, handle, gemm(m, n, 256), data);
-    }
-    run_tuned(session, handle, gemm(128, 128, 256), data);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const GemmData data(session.driver, gemm(128, 128, 256));
+            for (int m = 128; m > 64; m -= 8) {
+                for (int n = 128; n > 64; n -= 8) run_tuned(session, handle, gemm(m, n, 256), data);
+            }
+            run_tuned(session, handle, gemm(128, 128, 256), data);
+            session.stream.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_LE(sandbox.count_calls("cuMemAlloc"), 3 + 2); });
 }
 
 TEST(Workspace, ThatIsReservedServesTheFirstStreamThatWantsIt) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const std::uint64_t context = gpu::current_context(*session.driver)->id;
-    const gpu::Stream other(session.driver);
-    Workspaces workspaces(session.driver);
-    workspaces.reserve({.context_id = context, .bytes = 1 << 20});
-    const std::size_t reserved = workspaces.bytes();
-    EXPECT_TRUE(workspaces.holds({context, session.stream.handle(), 1 << 20, 256}));
-    EXPECT_FALSE(workspaces.holds({context, session.stream.handle(), 2 << 20, 256}));
-    workspaces.get({context, session.stream.handle(), 1 << 20, 256});
-    EXPECT_EQ(workspaces.bytes(), reserved);
-    workspaces.get({context, other.handle(), 4096, 256});
-    EXPECT_GT(workspaces.bytes(), reserved);
+    fake_test("", [] {
+        Session session;
+        const std::uint64_t context = gpu::current_context(*session.driver)->id;
+        const gpu::Stream other(session.driver);
+        Workspaces workspaces(session.driver);
+        workspaces.reserve({.context_id = context, .bytes = 1 << 20});
+        const std::size_t reserved = workspaces.bytes();
+        EXPECT_TRUE(workspaces.holds({context, session.stream.handle(), 1 << 20, 256}));
+        EXPECT_FALSE(workspaces.holds({context, session.stream.handle(), 2 << 20, 256}));
+        workspaces.get({context, session.stream.handle(), 1 << 20, 256});
+        EXPECT_EQ(workspaces.bytes(), reserved);
+        workspaces.get({context, other.handle(), 4096, 256});
+        EXPECT_GT(workspaces.bytes(), reserved);
+    });
 }
 
 // What is reserved for a stream that has an arena takes its place once a request is too large for that.
 TEST(Workspace, GrowsIntoWhatIsReserved) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const std::uint64_t context = gpu::current_context(*session.driver)->id;
-    Workspaces workspaces(session.driver);
-    const auto request = [&](std::size_t bytes) { return Workspaces::Request{context, session.stream.handle(), bytes, 256}; };
-    const Workspace before = workspaces.get(request(1 << 20));
-    workspaces.reserve(request(3 << 19));
-    const std::size_t reserved = workspaces.bytes();
-    workspaces.reserve(request(3 << 19));
-    EXPECT_EQ(workspaces.get(request(4096)).address, before.address) << "as long as that is large enough";
-    EXPECT_NE(workspaces.get(request(3 << 19)).address, before.address);
-    EXPECT_TRUE(workspaces.holds(request((2 << 20) - 4096))) << "it is twice as large as the one before";
-    EXPECT_EQ(workspaces.bytes(), reserved);
+    fake_test("", [] {
+        Session session;
+        const std::uint64_t context = gpu::current_context(*session.driver)->id;
+        Workspaces workspaces(session.driver);
+        const auto request = [&](std::size_t bytes) { return Workspaces::Request{context, session.stream.handle(), bytes, 256}; };
+        const Workspace before = workspaces.get(request(1 << 20));
+        workspaces.reserve(request(3 << 19));
+        const std::size_t reserved = workspaces.bytes();
+        workspaces.reserve(request(3 << 19));
+        EXPECT_EQ(workspaces.get(request(4096)).address, before.address) << "as long as that is large enough";
+        EXPECT_NE(workspaces.get(request(3 << 19)).address, before.address);
+        EXPECT_TRUE(workspaces.holds(request((2 << 20) - 4096))) << "it is twice as large as the one before";
+        EXPECT_EQ(workspaces.bytes(), reserved);
+    });
 }
 
 TEST(Workspace, IsEachGraphsOwn) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", kDividesK}}})) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 1 + 2 + 5);  // matrices, the stream's arena, one for each graph
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 256);
-    const GemmData data(session.driver, problem);
-    run_tuned(session, handle, problem, data);
-    // A thread of the library frees the arena of a graph that has ended. Until it has, the next capture may take that arena.
-    const std::size_t without_graphs = session.context.free_bytes();
-    const auto wait_for_arenas = [&] {
-        for (int i = 0; i < 5000 && session.context.free_bytes() != without_graphs; ++i)
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        EXPECT_EQ(session.context.free_bytes(), without_graphs);
-    };
-    const auto capture = [&] {
-        return session.capture([&] {
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 256);
+            const GemmData data(session.driver, problem);
             run_tuned(session, handle, problem, data);
-            run_tuned(session, handle, problem, data);
+            // A thread of the library frees the arena of a graph that has ended. Until it has, the next capture may take that
+            // arena.
+            const std::size_t without_graphs = session.context.free_bytes();
+            const auto wait_for_arenas = [&] {
+                for (int i = 0; i < 5000 && session.context.free_bytes() != without_graphs; ++i)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                EXPECT_EQ(session.context.free_bytes(), without_graphs);
+            };
+            const auto capture = [&] {
+                return session.capture([&] {
+                    run_tuned(session, handle, problem, data);
+                    run_tuned(session, handle, problem, data);
+                });
+            };
+            {
+                const gpu::Graph first = capture(), second = capture();
+                first.launch(session.stream.handle());
+                second.launch(session.stream.handle());
+                session.stream.synchronize();
+            }
+            wait_for_arenas();
+            for (int i = 0; i < 5; ++i) {
+                {
+                    const gpu::Graph later = capture();
+                    later.launch(session.stream.handle());
+                    session.stream.synchronize();
+                }
+                wait_for_arenas();
+            }
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+            EXPECT_EQ(sandbox.count_calls("cuMemAlloc"), 3 + 1 + 2 + 5);  // matrices, the stream's arena, one for each graph
         });
-    };
-    {
-        const gpu::Graph first = capture(), second = capture();
-        first.launch(session.stream.handle());
-        second.launch(session.stream.handle());
-        session.stream.synchronize();
-    }
-    wait_for_arenas();
-    for (int i = 0; i < 5; ++i) {
-        {
-            const gpu::Graph later = capture();
-            later.launch(session.stream.handle());
-            session.stream.synchronize();
-        }
-        wait_for_arenas();
-    }
-    EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
 struct BadPin {
@@ -427,61 +442,65 @@ class SecondContext {
 };
 
 TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}})) {
-        // Kernels for the calls' alignment and for any: the plan's.
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
-        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 2);
-        EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2 * 3 + 1) << "all of both into the first, the calls' into the second";
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    const auto expect_right_answers = [&] {
-        const gpu::Stream stream(session.driver);
-        const GemmData data(session.driver, problem);
-        for (int turn = 0; turn < 2; ++turn) tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
-        stream.synchronize();
-        EXPECT_EQ(data.wrong(1, 0), 0);
-    };
-    expect_right_answers();
-    const GemmPlan plan(handle, problem);
-    const GemmData data(session.driver, problem);
-    const auto run_plan = [&] { plan.run({.a = data.a(), .b = data.b(), .c = data.c()}, session.stream.handle()); };
-    {
-        const SecondContext second;
-        expect_right_answers();
-        EXPECT_EQ(status_of(run_plan), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_THAT(autotune_last_error(handle.get()), testing::HasSubstr("another CUDA context"));
-    }
-    session.context.make_current();
-    run_plan();
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
-    expect_right_answers();
+    fake_test(
+        {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma"}}}},
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            const auto expect_right_answers = [&] {
+                const gpu::Stream stream(session.driver);
+                const GemmData data(session.driver, problem);
+                for (int turn = 0; turn < 2; ++turn) tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+                stream.synchronize();
+                EXPECT_EQ(data.wrong(1, 0), 0);
+            };
+            expect_right_answers();
+            const GemmPlan plan(handle, problem);
+            const GemmData data(session.driver, problem);
+            const auto run_plan = [&] { plan.run({.a = data.a(), .b = data.b(), .c = data.c()}, session.stream.handle()); };
+            {
+                const SecondContext second;
+                expect_right_answers();
+                EXPECT_EQ(status_of(run_plan), AUTOTUNE_INVALID_ARGUMENT);
+                EXPECT_THAT(autotune_last_error(handle.get()), testing::HasSubstr("another CUDA context"));
+            }
+            session.context.make_current();
+            run_plan();
+            session.stream.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+            expect_right_answers();
+        },
+        [](const fake::Sandbox& sandbox) {
+            // Kernels for the calls' alignment and for any: the plan's.
+            EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
+            EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 2);
+            EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2 * 3 + 1) << "all of both into the first, the calls' into the second";
+        });
 }
 
 TEST(Devices, HaveTheirOwnPlans) {
-    Sandbox sandbox("device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 smem_block=166912\n");
-    if (!in_fake_process(sandbox)) {
-        EXPECT_GE(sandbox.count_calls("sm_90a"), 1);
-        EXPECT_GE(sandbox.count_calls("sm_80"), 1);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    const autotune_gemm_problem problem = gemm(64, 64, 64);
-    {
-        const GemmData data(session.driver, problem);
-        EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
-    }
-    const gpu::Context second(session.driver, 1);
-    const gpu::Stream stream(session.driver);
-    const GemmData data(session.driver, problem);
-    tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
-    stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 0), 0);
+    fake_test(
+        "device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA A100\" cc=8.0 sms=108 l2_mib=40 smem_block=166912\n",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            const autotune_gemm_problem problem = gemm(64, 64, 64);
+            {
+                const GemmData data(session.driver, problem);
+                EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
+            }
+            const gpu::Context second(session.driver, 1);
+            const gpu::Stream stream(session.driver);
+            const GemmData data(session.driver, problem);
+            tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());
+            stream.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_GE(sandbox.count_calls("sm_90a"), 1);
+            EXPECT_GE(sandbox.count_calls("sm_80"), 1);
+        });
 }
 
 constexpr const char* kTwoDevices = "device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA H200\"\n";
@@ -519,94 +538,95 @@ constexpr const char* kForeignStream =
     "beside the device's primary one";
 
 TEST(Devices, OfAnArrayAndOfTheCallMustBeOne) {
-    Sandbox sandbox(kTwoDevices);
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    const TwoDevices of;
-    const std::string words =
-        "a is memory of device 1, but device 0 is current, which cannot reach it: make the array's device current, or enable "
-        "peer access";
-    for (int i = 0; i < 2; ++i) {  // when the problem is met first, and when it is known
-        EXPECT_EQ(of.call(*of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(of.words(), words);
-        EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
-    }
-    const GemmPlan plan(of.handle, of.problem);
-    EXPECT_EQ(of.run(plan, *of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
-    EXPECT_EQ(of.words(), words);
-    EXPECT_EQ(of.run(plan, *of.data, of.session.stream), AUTOTUNE_OK);
-    EXPECT_EQ(of.data->wrong(1, 0), 0);
+    fake_test(
+        kTwoDevices,
+        [] {
+            const TwoDevices of;
+            const std::string words =
+                "a is memory of device 1, but device 0 is current, which cannot reach it: make the array's device current, or "
+                "enable "
+                "peer access";
+            for (int i = 0; i < 2; ++i) {  // when the problem is met first, and when it is known
+                EXPECT_EQ(of.call(*of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
+                EXPECT_EQ(of.words(), words);
+                EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
+            }
+            const GemmPlan plan(of.handle, of.problem);
+            EXPECT_EQ(of.run(plan, *of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
+            EXPECT_EQ(of.words(), words);
+            EXPECT_EQ(of.run(plan, *of.data, of.session.stream), AUTOTUNE_OK);
+            EXPECT_EQ(of.data->wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 TEST(Devices, OfAPlanAndOfTheCallMustBeOne) {
-    Sandbox sandbox(kTwoDevices);
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    const TwoDevices of;
-    const GemmPlan plan(of.handle, of.problem);
-    of.second.make_current();
-    for (const GemmData* each : {&*of.data, &*of.other_data}) {
-        EXPECT_EQ(of.run(plan, *each, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(of.words(), "the plan was made in another CUDA context than the one that is current");
-    }
-    of.session.context.make_current();
-    EXPECT_EQ(of.run(plan, *of.data, of.session.stream), AUTOTUNE_OK);
+    fake_test(
+        kTwoDevices,
+        [] {
+            const TwoDevices of;
+            const GemmPlan plan(of.handle, of.problem);
+            of.second.make_current();
+            for (const GemmData* each : {&*of.data, &*of.other_data}) {
+                EXPECT_EQ(of.run(plan, *each, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
+                EXPECT_EQ(of.words(), "the plan was made in another CUDA context than the one that is current");
+            }
+            of.session.context.make_current();
+            EXPECT_EQ(of.run(plan, *of.data, of.session.stream), AUTOTUNE_OK);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 TEST(Devices, OfAStreamAndOfTheCallMustBeOne) {
-    Sandbox sandbox(kTwoDevices);
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    const TwoDevices of;
-    for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(of.call(*of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(of.words(), kForeignStream);
-    }
-    const GemmPlan plan(of.handle, of.problem);
-    EXPECT_EQ(of.run(plan, *of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
-    EXPECT_EQ(of.words(), kForeignStream);
-    EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
-    EXPECT_EQ(of.data->wrong(1, 0), 0);
+    fake_test(
+        kTwoDevices,
+        [] {
+            const TwoDevices of;
+            for (int i = 0; i < 2; ++i) {
+                EXPECT_EQ(of.call(*of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
+                EXPECT_EQ(of.words(), kForeignStream);
+            }
+            const GemmPlan plan(of.handle, of.problem);
+            EXPECT_EQ(of.run(plan, *of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
+            EXPECT_EQ(of.words(), kForeignStream);
+            EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
+            EXPECT_EQ(of.data->wrong(1, 0), 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 // The workspace is made before the launch.
 TEST(Devices, OfAStreamAndOfTheCallMustBeOneWithAWorkspaceToo) {
-    Sandbox sandbox(kTwoDevices);
-    if (!in_fake_process(sandbox, {.environment = {{"AUTOTUNE_PIN", kDividesK}}})) return;
-    const TwoDevices of;
-    for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(of.call(*of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(of.words(), kForeignStream);
-    }
-    EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
+    fake_test({kTwoDevices, {.environment = {{"AUTOTUNE_PIN", kDividesK}}}}, [] {
+        const TwoDevices of;
+        for (int i = 0; i < 2; ++i) {
+            EXPECT_EQ(of.call(*of.data, of.other_stream), AUTOTUNE_INVALID_ARGUMENT);
+            EXPECT_EQ(of.words(), kForeignStream);
+        }
+        EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
+    });
 }
 
 // Threads with a device each, one handle.
 TEST(Devices, AreServedAtTheSameTime) {
-    Sandbox sandbox(kTwoDevices);
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    const TwoDevices of;
-    std::atomic<int> wrong{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 8; ++t) {
-        threads.emplace_back([&, t] {
-            (t % 2 == 0 ? of.session.context : of.second).make_current();
-            const gpu::Stream stream(of.session.driver);
-            const GemmData data(of.session.driver, of.problem);
-            for (int i = 0; i < 20; ++i) wrong += wrong_when_tuned(of.handle, of.problem, data, stream);
-        });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(wrong, 0);
+    fake_test(
+        kTwoDevices,
+        [] {
+            const TwoDevices of;
+            std::atomic<int> wrong{0};
+            std::vector<std::thread> threads;
+            for (int t = 0; t < 8; ++t) {
+                threads.emplace_back([&, t] {
+                    (t % 2 == 0 ? of.session.context : of.second).make_current();
+                    const gpu::Stream stream(of.session.driver);
+                    const GemmData data(of.session.driver, of.problem);
+                    for (int i = 0; i < 20; ++i) wrong += wrong_when_tuned(of.handle, of.problem, data, stream);
+                });
+            }
+            for (std::thread& thread : threads) thread.join();
+            EXPECT_EQ(wrong, 0);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
 }  // namespace

@@ -111,128 +111,128 @@ std::size_t trials_of_first(const Session& session) {
 TEST(Worker, TunesWhatAProgramMissesAndTheProgramPicksItUp) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
     constexpr int kProblems = 30;
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    const Handle handle(that_record());
-    std::vector<GemmData> data;
-    for (int i = 0; i < kProblems; ++i) {
-        data.emplace_back(session.driver, product(i));
-        run_tuned(session, handle, product(i), data.back());
-    }
-    Worker worker({"--idle", "100ms", "--budget", "2s,1t", "--exit-when-idle", "2s"});
-    const auto begun = std::chrono::steady_clock::now();
-    int wrong = 0, picked_up = 0;
-    const bool all_picked_up = comes_true(
-        [&] {
-            picked_up = 0;
-            for (int i = 0; i < kProblems; ++i) {
-                run_tuned(session, handle, product(i), data[static_cast<std::size_t>(i)]);
-                picked_up += GemmPlan(handle, product(i)).origin() == AUTOTUNE_ORIGIN_EXACT ? 1 : 0;
-            }
-            return picked_up == kProblems;
-        },
-        90);
-    std::printf("%.1f s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
-    EXPECT_TRUE(all_picked_up) << picked_up << "\n" << worker.said();
-    for (int i = 0; i < kProblems; ++i)
-        wrong += wrong_when_tuned(handle, product(i), data[static_cast<std::size_t>(i)], session.stream);
-    EXPECT_EQ(wrong, 0);
-    EXPECT_EQ(worker.wait(), 0) << worker.said();
-    EXPECT_THAT(worker.said(), HasSubstr("30 tuned, 0 tuned before, 0 failed, 0 given back\n"));
+    fake_test({"", kLooksOften}, [&] {
+        Session session;
+        const Handle handle(that_record());
+        std::vector<GemmData> data;
+        for (int i = 0; i < kProblems; ++i) {
+            data.emplace_back(session.driver, product(i));
+            run_tuned(session, handle, product(i), data.back());
+        }
+        Worker worker({"--idle", "100ms", "--budget", "2s,1t", "--exit-when-idle", "2s"});
+        const auto begun = std::chrono::steady_clock::now();
+        int wrong = 0, picked_up = 0;
+        const bool all_picked_up = comes_true(
+            [&] {
+                picked_up = 0;
+                for (int i = 0; i < kProblems; ++i) {
+                    run_tuned(session, handle, product(i), data[static_cast<std::size_t>(i)]);
+                    picked_up += GemmPlan(handle, product(i)).origin() == AUTOTUNE_ORIGIN_EXACT ? 1 : 0;
+                }
+                return picked_up == kProblems;
+            },
+            90);
+        std::printf("%.1f s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+        EXPECT_TRUE(all_picked_up) << picked_up << "\n" << worker.said();
+        for (int i = 0; i < kProblems; ++i)
+            wrong += wrong_when_tuned(handle, product(i), data[static_cast<std::size_t>(i)], session.stream);
+        EXPECT_EQ(wrong, 0);
+        EXPECT_EQ(worker.wait(), 0) << worker.said();
+        EXPECT_THAT(worker.said(), HasSubstr("30 tuned, 0 tuned before, 0 failed, 0 given back\n"));
+    });
 }
 
 TEST(Worker, WaitsForAnIdleCardAndLeavesWhenOthersComeBack) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
-    Sandbox sandbox("nvrtc delay_ms=20\n");
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    miss(session, 0, 5);
-    set_load("utilisation=80 processes=1 busy_percent=80");
-    Worker worker({"--idle", "300ms", "--budget", "20s,4000t"});
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    EXPECT_EQ(trials_of_first(session), 0U) << "a busy card is not touched";
-    set_load("utilisation=0 processes=1 busy_percent=0 others_mib=40000");
-    ASSERT_TRUE(comes_true([&] { return trials_of_first(session) > 2; })) << worker.said();
-    set_load("utilisation=100 processes=1 busy_percent=50 others_mib=40000");
-    EXPECT_TRUE(comes_true([&] { return worker.said().find("given back") != std::string::npos; }, 15)) << worker.said();
-    set_load("utilisation=0");
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    worker.terminate();
-    EXPECT_EQ(worker.wait(), 130) << worker.said();
+    fake_test({"nvrtc delay_ms=20\n", kLooksOften}, [&] {
+        Session session;
+        miss(session, 0, 5);
+        set_load("utilisation=80 processes=1 busy_percent=80");
+        Worker worker({"--idle", "300ms", "--budget", "20s,4000t"});
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        EXPECT_EQ(trials_of_first(session), 0U) << "a busy card is not touched";
+        set_load("utilisation=0 processes=1 busy_percent=0 others_mib=40000");
+        ASSERT_TRUE(comes_true([&] { return trials_of_first(session) > 2; })) << worker.said();
+        set_load("utilisation=100 processes=1 busy_percent=50 others_mib=40000");
+        EXPECT_TRUE(comes_true([&] { return worker.said().find("given back") != std::string::npos; }, 15)) << worker.said();
+        set_load("utilisation=0");
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        worker.terminate();
+        EXPECT_EQ(worker.wait(), 130) << worker.said();
+    });
 }
 
 TEST(Worker, OnSigtermEndsItsItemAndTakesNoOther) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    for (int i = 0; i < 20; ++i) miss(session, i, 20 - i);
-    Worker worker({"--idle", "0", "--budget", "5s,2t"});
-    ASSERT_TRUE(comes_true([&] { return winners_of(session) > 0; })) << worker.said();
-    worker.terminate();
-    EXPECT_EQ(worker.wait(), 130) << worker.said();
-    EXPECT_LT(winners_of(session), 20);
-    EXPECT_THAT(worker.said(), HasSubstr(" tuned, 0 tuned before, 0 failed, 0 given back\n"));
-    EXPECT_THAT(worker.said(), HasSubstr("autotune: stopped; winners are kept, and misses that are left stay recorded\n"));
-    const auto left = db::Store::open({.path = session.database()}).misses();
-    EXPECT_EQ(static_cast<std::int64_t>(left.size()) + winners_of(session), 20);
-    EXPECT_EQ(left.back().count, 1) << "the most called are tuned first";
+    fake_test({"", kLooksOften}, [&] {
+        Session session;
+        for (int i = 0; i < 20; ++i) miss(session, i, 20 - i);
+        Worker worker({"--idle", "0", "--budget", "5s,2t"});
+        ASSERT_TRUE(comes_true([&] { return winners_of(session) > 0; })) << worker.said();
+        worker.terminate();
+        EXPECT_EQ(worker.wait(), 130) << worker.said();
+        EXPECT_LT(winners_of(session), 20);
+        EXPECT_THAT(worker.said(), HasSubstr(" tuned, 0 tuned before, 0 failed, 0 given back\n"));
+        EXPECT_THAT(worker.said(), HasSubstr("autotune: stopped; winners are kept, and misses that are left stay recorded\n"));
+        const auto left = db::Store::open({.path = session.database()}).misses();
+        EXPECT_EQ(static_cast<std::int64_t>(left.size()) + winners_of(session), 20);
+        EXPECT_EQ(left.back().count, 1) << "the most called are tuned first";
+    });
 }
 
 TEST(Worker, TriesAProblemThatFailedNotAgainWhenItIsStartedAgain) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
-    Sandbox sandbox("rule on=launch symbol=^gemm do=wrong how=zeros\n");
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    miss(session, 0, 5);
-    {
-        Worker worker({"--idle", "0", "--budget", "5s,2t", "--exit-when-idle", "500ms"});
-        EXPECT_EQ(worker.wait(), 7) << worker.said();
-        EXPECT_THAT(worker.said(), HasSubstr("(5 calls): failed, to be tried again in a day"));
-    }
-    Worker again({"--idle", "0", "--budget", "5s,2t", "--exit-when-idle", "500ms"});
-    EXPECT_EQ(again.wait(), 0);
-    EXPECT_THAT(again.said(), HasSubstr("0 tuned, 0 tuned before, 0 failed, 0 given back\n"));
+    fake_test({"rule on=launch symbol=^gemm do=wrong how=zeros\n", kLooksOften}, [&] {
+        Session session;
+        miss(session, 0, 5);
+        {
+            Worker worker({"--idle", "0", "--budget", "5s,2t", "--exit-when-idle", "500ms"});
+            EXPECT_EQ(worker.wait(), 7) << worker.said();
+            EXPECT_THAT(worker.said(), HasSubstr("(5 calls): failed, to be tried again in a day"));
+        }
+        Worker again({"--idle", "0", "--budget", "5s,2t", "--exit-when-idle", "500ms"});
+        EXPECT_EQ(again.wait(), 0);
+        EXPECT_THAT(again.said(), HasSubstr("0 tuned, 0 tuned before, 0 failed, 0 given back\n"));
+    });
 }
 
 // The line that systemd starts, with an end.
 TEST(Worker, RunsByTheLineOfTheSystemdUnit) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    std::ifstream unit(AUTOTUNE_FLEET_EXAMPLES "/autotune-worker.service");
-    std::vector<std::string> words;
-    const std::string key = "ExecStart=";
-    for (std::string line; std::getline(unit, line);) {
-        if (!line.starts_with(key)) continue;
-        std::istringstream text(line.substr(key.size()));
-        for (std::string word; text >> word;) words.push_back(word);
-    }
-    ASSERT_GT(words.size(), 1U);
-    ASSERT_EQ(words[1], "worker");
-    words.erase(words.begin(), words.begin() + 2);
-    words.insert(words.end(), {"--exit-when-idle", "500ms"});
-    Worker worker(words);
-    EXPECT_EQ(worker.wait(), 0) << worker.said();
-    EXPECT_EQ(worker.said(), "0 tuned, 0 tuned before, 0 failed, 0 given back\n");
+    fake_test({"", kLooksOften}, [&] {
+        Session session;
+        std::ifstream unit(AUTOTUNE_FLEET_EXAMPLES "/autotune-worker.service");
+        std::vector<std::string> words;
+        const std::string key = "ExecStart=";
+        for (std::string line; std::getline(unit, line);) {
+            if (!line.starts_with(key)) continue;
+            std::istringstream text(line.substr(key.size()));
+            for (std::string word; text >> word;) words.push_back(word);
+        }
+        ASSERT_GT(words.size(), 1U);
+        ASSERT_EQ(words[1], "worker");
+        words.erase(words.begin(), words.begin() + 2);
+        words.insert(words.end(), {"--exit-when-idle", "500ms"});
+        Worker worker(words);
+        EXPECT_EQ(worker.wait(), 0) << worker.said();
+        EXPECT_EQ(worker.said(), "0 tuned, 0 tuned before, 0 failed, 0 given back\n");
+    });
 }
 
 TEST(Worker, NeedsNvmlToSeeThatACardIsIdle) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
-    Sandbox sandbox("nvml init=9\n");
-    if (!in_fake_process(sandbox, kLooksOften)) return;
-    Session session;
-    {
-        Worker worker({"--exit-when-idle", "200ms"});
-        EXPECT_EQ(worker.wait(), 3);
-        EXPECT_THAT(worker.said(),
-                    HasSubstr("autotune: autotune worker sees by NVML whether a GPU is idle, and it cannot be used: "
-                              "nvmlInit returned 9; --idle 0 takes GPUs as they are\n"));
-    }
-    Worker worker({"--exit-when-idle", "200ms", "--idle", "0"});
-    EXPECT_EQ(worker.wait(), 0) << worker.said();
+    fake_test({"nvml init=9\n", kLooksOften}, [&] {
+        Session session;
+        {
+            Worker worker({"--exit-when-idle", "200ms"});
+            EXPECT_EQ(worker.wait(), 3);
+            EXPECT_THAT(worker.said(),
+                        HasSubstr("autotune: autotune worker sees by NVML whether a GPU is idle, and it cannot be used: "
+                                  "nvmlInit returned 9; --idle 0 takes GPUs as they are\n"));
+        }
+        Worker worker({"--exit-when-idle", "200ms", "--idle", "0"});
+        EXPECT_EQ(worker.wait(), 0) << worker.said();
+    });
 }
 
 }  // namespace

@@ -80,117 +80,119 @@ struct PlanOwner {
 };
 
 TEST(Described, APlanComputesWhatTheTypedOneDoesWithTheSameKernel) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const Described described = product(48, 40, 32);
-    const autotune_problem problem = described.problem();
-    PlanOwner plan;
-    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    autotune_plan_facts facts = {};
-    facts.struct_size = sizeof(facts);
-    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
-    autotune_gemm_problem same = test::gemm(48, 40, 32);
-    same.beta = AUTOTUNE_BETA_ZERO;
-    const GemmPlan typed(handle, same);
-    EXPECT_STREQ(facts.candidate, autotune_plan_candidate(typed.get()));
-    EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_DEFAULT);
-    EXPECT_GT(facts.predicted_us, 0);
-    EXPECT_EQ(facts.recorded_us, 0);
-    std::vector<std::byte> bytes(facts.workspace_bytes);
-    gpu::Buffer workspace(session.driver, facts.workspace_bytes + 256);
-    workspace.fill_bytes(0);
-    const GemmData data(session.driver, same);
-    const Call call = call_of(data, 2, 0);
-    autotune_call given = call.call();
-    given.workspace = reinterpret_cast<void*>(workspace.address());
-    given.workspace_bytes = facts.workspace_bytes;
-    EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(2, 0), 0);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const Described described = product(48, 40, 32);
+        const autotune_problem problem = described.problem();
+        PlanOwner plan;
+        ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        autotune_plan_facts facts = {};
+        facts.struct_size = sizeof(facts);
+        ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+        autotune_gemm_problem same = test::gemm(48, 40, 32);
+        same.beta = AUTOTUNE_BETA_ZERO;
+        const GemmPlan typed(handle, same);
+        EXPECT_STREQ(facts.candidate, autotune_plan_candidate(typed.get()));
+        EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_DEFAULT);
+        EXPECT_GT(facts.predicted_us, 0);
+        EXPECT_EQ(facts.recorded_us, 0);
+        std::vector<std::byte> bytes(facts.workspace_bytes);
+        gpu::Buffer workspace(session.driver, facts.workspace_bytes + 256);
+        workspace.fill_bytes(0);
+        const GemmData data(session.driver, same);
+        const Call call = call_of(data, 2, 0);
+        autotune_call given = call.call();
+        given.workspace = reinterpret_cast<void*>(workspace.address());
+        given.workspace_bytes = facts.workspace_bytes;
+        EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(2, 0), 0);
+    });
 }
 
 TEST(Described, OneCallTakesStridesColumnMajorOrderAndBeta) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    autotune_gemm_problem same = test::gemm(24, 40, 16);
-    same.order = AUTOTUNE_COLUMN_MAJOR;
-    same.lda = 32, same.ldb = 16, same.ldc = 24;
-    const GemmData data(session.driver, same);
-    Described described{{tensor("c", {24, 40}, {1, 24}), tensor("a", {24, 16}, {1, 32}), tensor("b", {16, 40}, {1, 16})},
-                        {word("beta", "any")},
-                        "gemm"};
-    const autotune_problem problem = described.problem();
-    const Call call = call_of(data, 1, 2);
-    const autotune_call given = call.call();
-    ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
-        << autotune_last_error(nullptr);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(1, 2), 0);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        autotune_gemm_problem same = test::gemm(24, 40, 16);
+        same.order = AUTOTUNE_COLUMN_MAJOR;
+        same.lda = 32, same.ldb = 16, same.ldc = 24;
+        const GemmData data(session.driver, same);
+        Described described{{tensor("c", {24, 40}, {1, 24}), tensor("a", {24, 16}, {1, 32}), tensor("b", {16, 40}, {1, 16})},
+                            {word("beta", "any")},
+                            "gemm"};
+        const autotune_problem problem = described.problem();
+        const Call call = call_of(data, 1, 2);
+        const autotune_call given = call.call();
+        ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
+            << autotune_last_error(nullptr);
+        session.stream.synchronize();
+        EXPECT_EQ(data.wrong(1, 2), 0);
+    });
 }
 
 TEST(Described, TheSecondCallLooksNothingUp) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
-        EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    autotune_add_problem same = add(1003, AUTOTUNE_F16);
-    const AddData data(session.driver, same);
-    const Described described{{tensor("a", {17, 59}), tensor("b", {1003}), tensor("c", {1, 17, 59})}, {}, "add"};
-    const autotune_problem problem = described.problem();
-    const Call call{{data.a(), data.b(), data.c()}, {}};
-    const autotune_call given = call.call();
-    for (int i = 0; i < 3; ++i)
-        ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
-            << autotune_last_error(nullptr);
-    session.stream.synchronize();
-    EXPECT_EQ(data.wrong(2), 0);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            autotune_add_problem same = add(1003, AUTOTUNE_F16);
+            const AddData data(session.driver, same);
+            const Described described{{tensor("a", {17, 59}), tensor("b", {1003}), tensor("c", {1, 17, 59})}, {}, "add"};
+            const autotune_problem problem = described.problem();
+            const Call call{{data.a(), data.b(), data.c()}, {}};
+            const autotune_call given = call.call();
+            for (int i = 0; i < 3; ++i)
+                ASSERT_EQ(autotune_tuned(handle.get(), &problem, &given, session.stream.handle()), AUTOTUNE_OK)
+                    << autotune_last_error(nullptr);
+            session.stream.synchronize();
+            EXPECT_EQ(data.wrong(2), 0);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 1);
+            EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 1);
+        });
 }
 
 TEST(Described, ARecordedTimeIsThatOfTheWinner) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    session.remember("64x64x64");
-    const Handle handle = session.open();
-    const Described described = product(64, 64, 64);
-    const autotune_problem problem = described.problem();
-    PlanOwner plan;
-    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    autotune_plan_facts facts = {};
-    facts.struct_size = sizeof(facts);
-    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
-    EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_EXACT);
-    EXPECT_GT(facts.recorded_us, 0);
+    fake_test("", [] {
+        Session session;
+        session.remember("64x64x64");
+        const Handle handle = session.open();
+        const Described described = product(64, 64, 64);
+        const autotune_problem problem = described.problem();
+        PlanOwner plan;
+        ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        autotune_plan_facts facts = {};
+        facts.struct_size = sizeof(facts);
+        ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+        EXPECT_EQ(facts.origin, AUTOTUNE_ORIGIN_EXACT);
+        EXPECT_GT(facts.recorded_us, 0);
+    });
 }
 
 TEST(Described, ARecordedRivalIsTheFastestOfTheWinnersRounds) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Problem known = session.catalogue.problem({"hgemm", "64x64x64", {}});
-    db::Winner winner = test::winner_of(session.catalogue, known, session.driver->device(0));
-    for (const auto& [name, ratio] : {std::pair{"cublas", 1.25}, std::pair{"cublaslt", 1.1}})
-        winner.evidence.finalists.push_back(
-            {.name = name, .timing = winner.timing, .ratio = ratio, .ratio_low = 1.0, .ratio_high = 1.3});
-    db::Store::open({.path = session.database()}).put(winner);
-    const Handle handle = session.open();
-    const Described described = product(64, 64, 64);
-    const autotune_problem problem = described.problem();
-    PlanOwner plan;
-    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    autotune_plan_facts facts = {};
-    facts.struct_size = sizeof(facts);
-    ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
-    EXPECT_EQ(facts.recorded_us, 10);
-    EXPECT_NEAR(facts.recorded_rival_us, 11, 1e-9);
+    fake_test("", [] {
+        Session session;
+        const Problem known = session.catalogue.problem({"hgemm", "64x64x64", {}});
+        db::Winner winner = test::winner_of(session.catalogue, known, session.driver->device(0));
+        for (const auto& [name, ratio] : {std::pair{"cublas", 1.25}, std::pair{"cublaslt", 1.1}})
+            winner.evidence.finalists.push_back(
+                {.name = name, .timing = winner.timing, .ratio = ratio, .ratio_low = 1.0, .ratio_high = 1.3});
+        db::Store::open({.path = session.database()}).put(winner);
+        const Handle handle = session.open();
+        const Described described = product(64, 64, 64);
+        const autotune_problem problem = described.problem();
+        PlanOwner plan;
+        ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        autotune_plan_facts facts = {};
+        facts.struct_size = sizeof(facts);
+        ASSERT_EQ(autotune_plan_info(plan.raw, &facts), AUTOTUNE_OK);
+        EXPECT_EQ(facts.recorded_us, 10);
+        EXPECT_NEAR(facts.recorded_rival_us, 11, 1e-9);
+    });
 }
 
 // What a problem is refused with; "" if it is supported.
@@ -202,40 +204,40 @@ std::string refusal(const Handle& handle, const Described& described, autotune_s
 }
 
 TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) {
-        EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0);
-        return;
-    }
-    Session session;
-    const Handle handle = session.open();
-    EXPECT_EQ(refusal(handle, product(48, 40, 32), AUTOTUNE_OK), "");
-    Described bad = product(48, 40, 32);
-    bad.op = "convolution";
-    EXPECT_THAT(refusal(handle, bad), AllOf(HasSubstr("unknown op 'convolution'"), HasSubstr("gemm")));
-    bad = product(48, 40, 32);
-    bad.tensors[1].extents[0] = 31;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("columns of a and the rows of b"));
-    bad = product(48, 40, 32);
-    bad.tensors[0].rank = 6;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("rank 6"));
-    bad = product(48, 40, 32);
-    bad.tensors[0].type = AUTOTUNE_E4M3;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("e4m3"));
-    bad.tensors[0].type = static_cast<autotune_dtype>(99);
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("99, no value of autotune_dtype"));
-    bad.tensors[0].type = AUTOTUNE_DTYPE_DEFAULT;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("the type of tensor a is missing"));
-    bad = product(48, 40, 32);
-    bad.tensors[2].name = nullptr;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[2].name is NULL"));
-    bad = product(48, 40, 32);
-    bad.tensors[1].struct_size = 8;
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[1].struct_size"));
-    bad = product(48, 40, 32);
-    bad.attributes = {word("layout", "xy")};
-    EXPECT_THAT(refusal(handle, bad), HasSubstr("unknown layout 'xy'"));
-    EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
+    fake_test(
+        "",
+        [] {
+            Session session;
+            const Handle handle = session.open();
+            EXPECT_EQ(refusal(handle, product(48, 40, 32), AUTOTUNE_OK), "");
+            Described bad = product(48, 40, 32);
+            bad.op = "convolution";
+            EXPECT_THAT(refusal(handle, bad), AllOf(HasSubstr("unknown op 'convolution'"), HasSubstr("gemm")));
+            bad = product(48, 40, 32);
+            bad.tensors[1].extents[0] = 31;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("columns of a and the rows of b"));
+            bad = product(48, 40, 32);
+            bad.tensors[0].rank = 6;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("rank 6"));
+            bad = product(48, 40, 32);
+            bad.tensors[0].type = AUTOTUNE_E4M3;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("e4m3"));
+            bad.tensors[0].type = static_cast<autotune_dtype>(99);
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("99, no value of autotune_dtype"));
+            bad.tensors[0].type = AUTOTUNE_DTYPE_DEFAULT;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("the type of tensor a is missing"));
+            bad = product(48, 40, 32);
+            bad.tensors[2].name = nullptr;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[2].name is NULL"));
+            bad = product(48, 40, 32);
+            bad.tensors[1].struct_size = 8;
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("tensors[1].struct_size"));
+            bad = product(48, 40, 32);
+            bad.attributes = {word("layout", "xy")};
+            EXPECT_THAT(refusal(handle, bad), HasSubstr("unknown layout 'xy'"));
+            EXPECT_EQ(autotune_supports(handle.get(), nullptr), AUTOTUNE_INVALID_ARGUMENT);
+        },
+        [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0); });
 }
 
 // A product in the words of the command and of the interface.
@@ -328,81 +330,81 @@ TEST(Described, SupportPlanAndTuneGiveOneAnswerForRandomProducts) {
 
 // A description says beta = 0 where it says nothing, and the general kernels are for any beta.
 TEST(Described, ACallInTheBackgroundIsServedByAGeneralKernel) {
-    Sandbox sandbox("rule on=compile reads_c=0 do=hang seconds=1\n");
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
-    for (const std::int64_t columns : {64, 47}) {  // aligned, and not
-        const Described described = product(64, columns, 64);
-        const autotune_problem problem = described.problem();
-        const GemmData data(session.driver, test::gemm(64, columns, 64));
-        const Call arguments = call_of(data, 1, 0);
-        const autotune_call call = arguments.call();
-        EXPECT_EQ(autotune_tuned(handle.get(), &problem, &call, session.stream.handle()), AUTOTUNE_OK)
-            << autotune_last_error(nullptr);
-        session.stream.synchronize();
-        EXPECT_EQ(data.wrong(1, 0), 0);
-    }
+    fake_test("rule on=compile reads_c=0 do=hang seconds=1\n", [] {
+        Session session;
+        const Handle handle = session.open(AUTOTUNE_ON_MISS_BACKGROUND);
+        for (const std::int64_t columns : {64, 47}) {  // aligned, and not
+            const Described described = product(64, columns, 64);
+            const autotune_problem problem = described.problem();
+            const GemmData data(session.driver, test::gemm(64, columns, 64));
+            const Call arguments = call_of(data, 1, 0);
+            const autotune_call call = arguments.call();
+            EXPECT_EQ(autotune_tuned(handle.get(), &problem, &call, session.stream.handle()), AUTOTUNE_OK)
+                << autotune_last_error(nullptr);
+            session.stream.synchronize();
+            EXPECT_EQ(data.wrong(1, 0), 0);
+        }
+    });
 }
 
 TEST(Described, AKeyIsTheCommandsWordsWithAHandleAndWithout) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const Described described = product(48, 40, 32);
-    const autotune_problem problem = described.problem();
-    const std::string expected = session.catalogue.problem({"hgemm", "48x40x32", {}}).key();
-    for (autotune_handle each : {handle.get(), autotune_handle{nullptr}}) {
-        std::size_t bytes = 0;
-        ASSERT_EQ(autotune_problem_key(each, &problem, nullptr, &bytes), AUTOTUNE_OK) << autotune_last_error(nullptr);
-        EXPECT_EQ(bytes, expected.size() + 1);
-        std::string text(bytes, 'x');
-        ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &bytes), AUTOTUNE_OK);
-        EXPECT_EQ(std::string(text.c_str()), expected);
-        std::size_t room = 5;
-        ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &room), AUTOTUNE_OK);
-        EXPECT_EQ(std::string(text.c_str()), "gemm");
-        EXPECT_EQ(room, bytes);
-        Described bad = product(48, 40, 32);
-        bad.op = "convolution";
-        const autotune_problem refused = bad.problem();
-        EXPECT_EQ(autotune_problem_key(each, &refused, nullptr, &bytes), AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(autotune_problem_key(each, &problem, nullptr, nullptr), AUTOTUNE_INVALID_ARGUMENT);
-    }
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const Described described = product(48, 40, 32);
+        const autotune_problem problem = described.problem();
+        const std::string expected = session.catalogue.problem({"hgemm", "48x40x32", {}}).key();
+        for (autotune_handle each : {handle.get(), autotune_handle{nullptr}}) {
+            std::size_t bytes = 0;
+            ASSERT_EQ(autotune_problem_key(each, &problem, nullptr, &bytes), AUTOTUNE_OK) << autotune_last_error(nullptr);
+            EXPECT_EQ(bytes, expected.size() + 1);
+            std::string text(bytes, 'x');
+            ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &bytes), AUTOTUNE_OK);
+            EXPECT_EQ(std::string(text.c_str()), expected);
+            std::size_t room = 5;
+            ASSERT_EQ(autotune_problem_key(each, &problem, text.data(), &room), AUTOTUNE_OK);
+            EXPECT_EQ(std::string(text.c_str()), "gemm");
+            EXPECT_EQ(room, bytes);
+            Described bad = product(48, 40, 32);
+            bad.op = "convolution";
+            const autotune_problem refused = bad.problem();
+            EXPECT_EQ(autotune_problem_key(each, &refused, nullptr, &bytes), AUTOTUNE_INVALID_ARGUMENT);
+            EXPECT_EQ(autotune_problem_key(each, &problem, nullptr, nullptr), AUTOTUNE_INVALID_ARGUMENT);
+        }
+    });
 }
 
 TEST(Described, CallsAreCheckedAgainstThePlan) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const Described described = product(48, 40, 32);
-    const autotune_problem problem = described.problem();
-    PlanOwner plan;
-    ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK);
-    const GemmData data(session.driver, test::gemm(48, 40, 32));
-    const auto refused = [&](const Call& call) {
-        const autotune_call given = call.call();
-        EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
-        return std::string(autotune_last_error(nullptr));
-    };
-    Call call = call_of(data, 1, 0);
-    call.tensors.pop_back();
-    EXPECT_THAT(refused(call), HasSubstr("2 tensors and 2 scalars"));
-    call = call_of(data, 1, 0);
-    call.scalars.pop_back();
-    EXPECT_THAT(refused(call), HasSubstr("takes 3 and 2"));
-    call = call_of(data, 1, 0.5F);
-    EXPECT_THAT(refused(call), HasSubstr("beta is not 0"));
-    call = call_of(data, 1, 0);
-    call.scalars[0].type = AUTOTUNE_SCALAR_I32;
-    EXPECT_THAT(refused(call), HasSubstr("scalar alpha has another type"));
-    call = call_of(data, 1, 0);
-    call.tensors[1] = nullptr;
-    EXPECT_THAT(refused(call), HasSubstr("b is NULL"));
-    EXPECT_EQ(autotune_run(plan.raw, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
-    EXPECT_EQ(autotune_run(nullptr, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const Described described = product(48, 40, 32);
+        const autotune_problem problem = described.problem();
+        PlanOwner plan;
+        ASSERT_EQ(autotune_plan_create(handle.get(), &problem, &plan.raw), AUTOTUNE_OK);
+        const GemmData data(session.driver, test::gemm(48, 40, 32));
+        const auto refused = [&](const Call& call) {
+            const autotune_call given = call.call();
+            EXPECT_EQ(autotune_run(plan.raw, &given, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+            return std::string(autotune_last_error(nullptr));
+        };
+        Call call = call_of(data, 1, 0);
+        call.tensors.pop_back();
+        EXPECT_THAT(refused(call), HasSubstr("2 tensors and 2 scalars"));
+        call = call_of(data, 1, 0);
+        call.scalars.pop_back();
+        EXPECT_THAT(refused(call), HasSubstr("takes 3 and 2"));
+        call = call_of(data, 1, 0.5F);
+        EXPECT_THAT(refused(call), HasSubstr("beta is not 0"));
+        call = call_of(data, 1, 0);
+        call.scalars[0].type = AUTOTUNE_SCALAR_I32;
+        EXPECT_THAT(refused(call), HasSubstr("scalar alpha has another type"));
+        call = call_of(data, 1, 0);
+        call.tensors[1] = nullptr;
+        EXPECT_THAT(refused(call), HasSubstr("b is NULL"));
+        EXPECT_EQ(autotune_run(plan.raw, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+        EXPECT_EQ(autotune_run(nullptr, nullptr, session.stream.handle()), AUTOTUNE_INVALID_ARGUMENT);
+    });
 }
 
 // Where in device memory a product of fp8 has its tensors, in the op's order.
@@ -438,20 +440,20 @@ fake::RunOptions with_fp8_pinned() {
 }
 
 TEST(Described, AnEpilogueOfFp8HasItsAddressesInTheOpsOrder) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
-    Session session;
-    const Handle handle = session.open();
-    const Fp8Data data(session.driver);
-    tuned(handle, fp8_product(),
-          {at(data.a), at(data.b), at(data.c), nullptr, nullptr, at(data.bias), at(data.scale_d), at(data.amax_d)}, {1, 0},
-          session.stream.handle());
-    Description scaled = fp8_product();
-    scaled.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4).word("scale", "row");
-    tuned(handle, scaled,
-          {at(data.a), at(data.b), at(data.c), at(data.scale_a), at(data.scale_b), at(data.bias), at(data.scale_d),
-           at(data.amax_d)},
-          {1, 0}, session.stream.handle());
+    fake_test({"", with_fp8_pinned()}, [] {
+        Session session;
+        const Handle handle = session.open();
+        const Fp8Data data(session.driver);
+        tuned(handle, fp8_product(),
+              {at(data.a), at(data.b), at(data.c), nullptr, nullptr, at(data.bias), at(data.scale_d), at(data.amax_d)}, {1, 0},
+              session.stream.handle());
+        Description scaled = fp8_product();
+        scaled.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4).word("scale", "row");
+        tuned(handle, scaled,
+              {at(data.a), at(data.b), at(data.c), at(data.scale_a), at(data.scale_b), at(data.bias), at(data.scale_d),
+               at(data.amax_d)},
+              {1, 0}, session.stream.handle());
+    });
 }
 
 // A plan that is called with addresses that it refuses.
@@ -478,40 +480,40 @@ class RefusingPlan {
 };
 
 TEST(Described, AnEpilogueOfFp8RefusesWhatIsMissingOrMisaligned) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
-    RefusingPlan plan(fp8_product());
-    const Fp8Data& data = plan.data();
-    const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c), *const bias = at(data.bias),
-                      *const scale_d = at(data.scale_d), *const amax_d = at(data.amax_d);
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, nullptr, scale_d, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
-                HasSubstr("bias is NULL"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, nullptr, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
-                HasSubstr("scale_d is NULL"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("7 tensors"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, at(data.bias, 1), scale_d, amax_d}, AUTOTUNE_MISALIGNED),
-                HasSubstr("bias"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, at(data.scale_d, 2), amax_d}, AUTOTUNE_MISALIGNED),
-                HasSubstr("scale_d"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d, at(data.amax_d, 1)}, AUTOTUNE_MISALIGNED),
-                HasSubstr("amax_d"));
+    fake_test({"", with_fp8_pinned()}, [] {
+        RefusingPlan plan(fp8_product());
+        const Fp8Data& data = plan.data();
+        const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c), *const bias = at(data.bias),
+                          *const scale_d = at(data.scale_d), *const amax_d = at(data.amax_d);
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, nullptr, scale_d, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+                    HasSubstr("bias is NULL"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, nullptr, amax_d}, AUTOTUNE_INVALID_ARGUMENT),
+                    HasSubstr("scale_d is NULL"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("7 tensors"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, at(data.bias, 1), scale_d, amax_d}, AUTOTUNE_MISALIGNED),
+                    HasSubstr("bias"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, at(data.scale_d, 2), amax_d}, AUTOTUNE_MISALIGNED),
+                    HasSubstr("scale_d"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, nullptr, bias, scale_d, at(data.amax_d, 1)}, AUTOTUNE_MISALIGNED),
+                    HasSubstr("amax_d"));
+    });
 }
 
 TEST(Described, ScalesOfFp8AreRefusedWhereMissingOrMisaligned) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox, with_fp8_pinned())) return;
-    Description product("gemm");
-    product.tensor("a", AUTOTUNE_E4M3, {512, 512}).tensor("b", AUTOTUNE_E4M3, {512, 256}, {1, 512});
-    product.tensor("c", AUTOTUNE_BF16, {512, 256}).word("scale", "row");
-    product.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4);
-    RefusingPlan plan(product);
-    const Fp8Data& data = plan.data();
-    const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c);
-    EXPECT_THAT(plan.refused({a, b, c}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("3 tensors"));
-    EXPECT_THAT(plan.refused({a, b, c, nullptr, at(data.scale_b)}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_a is NULL"));
-    EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a), nullptr}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_b is NULL"));
-    EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a, 2), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("scale_a"));
-    EXPECT_THAT(plan.refused({at(data.a, 8), b, c, at(data.scale_a), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("a"));
+    fake_test({"", with_fp8_pinned()}, [] {
+        Description product("gemm");
+        product.tensor("a", AUTOTUNE_E4M3, {512, 512}).tensor("b", AUTOTUNE_E4M3, {512, 256}, {1, 512});
+        product.tensor("c", AUTOTUNE_BF16, {512, 256}).word("scale", "row");
+        product.tensor("scale_a", AUTOTUNE_F32, {512}, {}, 4).tensor("scale_b", AUTOTUNE_F32, {256}, {}, 4);
+        RefusingPlan plan(product);
+        const Fp8Data& data = plan.data();
+        const void *const a = at(data.a), *const b = at(data.b), *const c = at(data.c);
+        EXPECT_THAT(plan.refused({a, b, c}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("3 tensors"));
+        EXPECT_THAT(plan.refused({a, b, c, nullptr, at(data.scale_b)}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_a is NULL"));
+        EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a), nullptr}, AUTOTUNE_INVALID_ARGUMENT), HasSubstr("scale_b is NULL"));
+        EXPECT_THAT(plan.refused({a, b, c, at(data.scale_a, 2), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("scale_a"));
+        EXPECT_THAT(plan.refused({at(data.a, 8), b, c, at(data.scale_a), at(data.scale_b)}, AUTOTUNE_MISALIGNED), HasSubstr("a"));
+    });
 }
 
 }  // namespace

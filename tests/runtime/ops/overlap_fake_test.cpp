@@ -55,95 +55,99 @@ class Placed {
 constexpr std::int64_t kFar = 1 << 18;
 
 TEST(Overlap, SoftmaxWorksInPlaceOfTheSameLayoutAlone) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Description same("softmax"), wider("softmax");
-    same.tensor("x", AUTOTUNE_F32, {16, 64}, {80, 1})
-        .tensor("y", AUTOTUNE_F32, {16, 64}, {80, 1})
-        .tensor("lse", AUTOTUNE_F32, {16});
-    wider.tensor("x", AUTOTUNE_F32, {16, 64}, {80, 1})
-        .tensor("y", AUTOTUNE_F32, {16, 64}, {64, 1})
-        .tensor("lse", AUTOTUNE_F32, {16});
-    Placed in_place(same);
-    EXPECT_EQ(in_place.run({0, 0, kFar}), "");
-    EXPECT_EQ(in_place.run({0, 64, kFar}), "y overlaps x; it may be x itself, or must not overlap it");
-    EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap behind each row of x, which 16 elements fill
-    EXPECT_EQ(in_place.run({0, kFar, 252}),
-              "lse overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
-    EXPECT_THAT(in_place.run({0, 0, 0}), HasSubstr("y overlaps lse; "));
-    EXPECT_THAT(in_place.run({0, kFar, kFar}), HasSubstr("y overlaps lse; "));
-    Placed moved(wider);
-    EXPECT_EQ(moved.run({0, 0, kFar}),
-              "y overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
-    EXPECT_EQ(moved.run({0, kFar, 2 * kFar}), "");
+    fake_test("", [] {
+        Description same("softmax"), wider("softmax");
+        same.tensor("x", AUTOTUNE_F32, {16, 64}, {80, 1})
+            .tensor("y", AUTOTUNE_F32, {16, 64}, {80, 1})
+            .tensor("lse", AUTOTUNE_F32, {16});
+        wider.tensor("x", AUTOTUNE_F32, {16, 64}, {80, 1})
+            .tensor("y", AUTOTUNE_F32, {16, 64}, {64, 1})
+            .tensor("lse", AUTOTUNE_F32, {16});
+        Placed in_place(same);
+        EXPECT_EQ(in_place.run({0, 0, kFar}), "");
+        EXPECT_EQ(in_place.run({0, 64, kFar}), "y overlaps x; it may be x itself, or must not overlap it");
+        EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap behind each row of x, which 16 elements fill
+        EXPECT_EQ(
+            in_place.run({0, kFar, 252}),
+            "lse overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
+        EXPECT_THAT(in_place.run({0, 0, 0}), HasSubstr("y overlaps lse; "));
+        EXPECT_THAT(in_place.run({0, kFar, kFar}), HasSubstr("y overlaps lse; "));
+        Placed moved(wider);
+        EXPECT_EQ(moved.run({0, 0, kFar}),
+                  "y overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
+        EXPECT_EQ(moved.run({0, kFar, 2 * kFar}), "");
+    });
 }
 
 TEST(Overlap, AddWorksInPlaceOfEitherInput) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Description sum("add");
-    sum.tensor("a", AUTOTUNE_F32, {1024}).tensor("b", AUTOTUNE_F32, {1024}).tensor("c", AUTOTUNE_F32, {1024});
-    Placed placed(sum);
-    EXPECT_EQ(placed.run({0, kFar, 0}), "");
-    EXPECT_EQ(placed.run({0, kFar, kFar}), "");
-    EXPECT_EQ(placed.run({0, 0, 0}), "");
-    EXPECT_EQ(placed.run({0, 16, 4096 + 16}), "");
-    EXPECT_EQ(placed.run({0, 16, 4096}), "c overlaps b; it may be b itself, or must not overlap it");
-    EXPECT_EQ(placed.run({0, kFar, 4080}), "c overlaps a; it may be a itself, or must not overlap it");
+    fake_test("", [] {
+        Description sum("add");
+        sum.tensor("a", AUTOTUNE_F32, {1024}).tensor("b", AUTOTUNE_F32, {1024}).tensor("c", AUTOTUNE_F32, {1024});
+        Placed placed(sum);
+        EXPECT_EQ(placed.run({0, kFar, 0}), "");
+        EXPECT_EQ(placed.run({0, kFar, kFar}), "");
+        EXPECT_EQ(placed.run({0, 0, 0}), "");
+        EXPECT_EQ(placed.run({0, 16, 4096 + 16}), "");
+        EXPECT_EQ(placed.run({0, 16, 4096}), "c overlaps b; it may be b itself, or must not overlap it");
+        EXPECT_EQ(placed.run({0, kFar, 4080}), "c overlaps a; it may be a itself, or must not overlap it");
+    });
 }
 
 TEST(Overlap, AProductIsNoneOfItsOperands) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Description square("gemm");
-    square.tensor("a", AUTOTUNE_F16, {32, 32})
-        .tensor("b", AUTOTUNE_F16, {32, 32})
-        .tensor("c", AUTOTUNE_F16, {32, 32})
-        .word("beta", "any");
-    Placed placed(square, {1, 1});
-    EXPECT_EQ(placed.run({0, 0, 2048}), "");
-    EXPECT_EQ(placed.run({0, kFar, 0}), "c overlaps a; an output of gemm must not overlap another tensor");
-    EXPECT_EQ(placed.run({0, kFar, kFar}), "c overlaps b; an output of gemm must not overlap another tensor");
-    EXPECT_EQ(placed.run({0, kFar, 2032}), "c overlaps a; an output of gemm must not overlap another tensor");
-    EXPECT_EQ(placed.run({2048, kFar, 16}), "c overlaps a; an output of gemm must not overlap another tensor");
+    fake_test("", [] {
+        Description square("gemm");
+        square.tensor("a", AUTOTUNE_F16, {32, 32})
+            .tensor("b", AUTOTUNE_F16, {32, 32})
+            .tensor("c", AUTOTUNE_F16, {32, 32})
+            .word("beta", "any");
+        Placed placed(square, {1, 1});
+        EXPECT_EQ(placed.run({0, 0, 2048}), "");
+        EXPECT_EQ(placed.run({0, kFar, 0}), "c overlaps a; an output of gemm must not overlap another tensor");
+        EXPECT_EQ(placed.run({0, kFar, kFar}), "c overlaps b; an output of gemm must not overlap another tensor");
+        EXPECT_EQ(placed.run({0, kFar, 2032}), "c overlaps a; an output of gemm must not overlap another tensor");
+        EXPECT_EQ(placed.run({2048, kFar, 16}), "c overlaps a; an output of gemm must not overlap another tensor");
+    });
 }
 
 // A, B and C are columns of one matrix with rows of 128 elements.
 TEST(Overlap, ArraysThatTakeTurnsInOneMemoryDoNotOverlap) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Description columns("gemm");
-    for (const char* name : {"a", "b", "c"}) columns.tensor(name, AUTOTUNE_F16, {32, 32}, {128, 1});
-    Placed placed(columns, {1, 0});
-    EXPECT_EQ(placed.run({0, 64, 128}), "");
-    EXPECT_EQ(placed.run({0, 64, 112}), "c overlaps b; an output of gemm must not overlap another tensor");
-    EXPECT_EQ(placed.run({0, 64, 240}), "c overlaps a; an output of gemm must not overlap another tensor");  // in the next row
+    fake_test("", [] {
+        Description columns("gemm");
+        for (const char* name : {"a", "b", "c"}) columns.tensor(name, AUTOTUNE_F16, {32, 32}, {128, 1});
+        Placed placed(columns, {1, 0});
+        EXPECT_EQ(placed.run({0, 64, 128}), "");
+        EXPECT_EQ(placed.run({0, 64, 112}), "c overlaps b; an output of gemm must not overlap another tensor");
+        EXPECT_EQ(placed.run({0, 64, 240}),
+                  "c overlaps a; an output of gemm must not overlap another tensor");  // in the next row
+    });
 }
 
 TEST(Overlap, OutputsOfAttentionLieBesideEachOther) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    // [batch, rows, 3, heads, columns]: gradients of one matrix of queries, keys and values.
-    const std::initializer_list<std::int64_t> packed = {16 * 3 * 2 * 64, 64, 3 * 2 * 64, 1}, extents = {1, 2, 16, 64};
-    Description backward("attention_bwd"), forward("attention");
-    for (const char* name : {"q", "k", "v", "o"}) forward.tensor(name, AUTOTUNE_BF16, extents);
-    forward.tensor("lse", AUTOTUNE_F32, {1, 2, 16});
-    Placed placed(forward, {1});
-    constexpr std::int64_t kBytes = 2 * 16 * 64 * 2;
-    EXPECT_EQ(placed.run({0, 0, 0, kBytes, 2 * kBytes}), "");
-    EXPECT_EQ(placed.run({0, kFar, kFar, 0, 2 * kFar}), "o overlaps q; an output of attention must not overlap another tensor");
-    EXPECT_EQ(placed.run({0, kFar, 2 * kFar, kBytes, 16}),
-              "lse overlaps q; an output of attention must not overlap another tensor");
-    EXPECT_EQ(placed.run({0, 0, 0, kFar, kFar + 16}), "o overlaps lse; an output of attention must not overlap another tensor");
-    for (const char* name : {"q", "k", "v", "o"}) backward.tensor(name, AUTOTUNE_BF16, extents);
-    backward.tensor("lse", AUTOTUNE_F32, {1, 2, 16}).tensor("do", AUTOTUNE_BF16, extents);
-    for (const char* name : {"dq", "dk", "dv"}) backward.tensor(name, AUTOTUNE_BF16, extents, packed);
-    Placed gradients(backward, {1});
-    EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, kFar + 512}), "");
-    EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 128, kFar + 512}),
-              "dq overlaps dk; an output of attention_bwd must not overlap another tensor");
-    EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, 0}),
-              "dv overlaps q; an output of attention_bwd must not overlap another tensor");
+    fake_test("", [] {
+        // [batch, rows, 3, heads, columns]: gradients of one matrix of queries, keys and values.
+        const std::initializer_list<std::int64_t> packed = {16 * 3 * 2 * 64, 64, 3 * 2 * 64, 1}, extents = {1, 2, 16, 64};
+        Description backward("attention_bwd"), forward("attention");
+        for (const char* name : {"q", "k", "v", "o"}) forward.tensor(name, AUTOTUNE_BF16, extents);
+        forward.tensor("lse", AUTOTUNE_F32, {1, 2, 16});
+        Placed placed(forward, {1});
+        constexpr std::int64_t kBytes = 2 * 16 * 64 * 2;
+        EXPECT_EQ(placed.run({0, 0, 0, kBytes, 2 * kBytes}), "");
+        EXPECT_EQ(placed.run({0, kFar, kFar, 0, 2 * kFar}),
+                  "o overlaps q; an output of attention must not overlap another tensor");
+        EXPECT_EQ(placed.run({0, kFar, 2 * kFar, kBytes, 16}),
+                  "lse overlaps q; an output of attention must not overlap another tensor");
+        EXPECT_EQ(placed.run({0, 0, 0, kFar, kFar + 16}),
+                  "o overlaps lse; an output of attention must not overlap another tensor");
+        for (const char* name : {"q", "k", "v", "o"}) backward.tensor(name, AUTOTUNE_BF16, extents);
+        backward.tensor("lse", AUTOTUNE_F32, {1, 2, 16}).tensor("do", AUTOTUNE_BF16, extents);
+        for (const char* name : {"dq", "dk", "dv"}) backward.tensor(name, AUTOTUNE_BF16, extents, packed);
+        Placed gradients(backward, {1});
+        EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, kFar + 512}), "");
+        EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 128, kFar + 512}),
+                  "dq overlaps dk; an output of attention_bwd must not overlap another tensor");
+        EXPECT_EQ(gradients.run({0, 0, 0, 0, kBytes, 0, kFar, kFar + 256, 0}),
+                  "dv overlaps q; an output of attention_bwd must not overlap another tensor");
+    });
 }
 
 // Numbers from -2 to 2, and the product by definition.
@@ -194,103 +198,106 @@ int wrong_of_batches(Session& session, const std::array<std::int64_t, 3>& a_stri
 }
 
 TEST(Repeated, MatricesServeAWholeBatch) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    for (const auto& [a, b] : std::vector<std::pair<std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>>{
-             {{24 * 32, 32, 1}, {0, 40, 1}},      // a weight
-             {{24 * 32, 32, 1}, {0, 1, 32}},      // the same, transposed
-             {{24 * 32, 1, 24}, {0, 40, 1}},      // A transposed: no taller product
-             {{24 * 32 + 8, 32, 1}, {0, 40, 1}},  // gaps between batches
-             {{0, 32, 1}, {32 * 40, 40, 1}},      // one A
-             {{0, 32, 1}, {0, 40, 1}},            // one of each
-             {{0, 33, 1}, {0, 41, 1}}})           // rows that are not aligned
-        EXPECT_EQ(wrong_of_batches(session, a, b), 0) << a[0] << " " << a[1] << " " << b[0] << " " << b[1];
+    fake_test("", [] {
+        Session session;
+        for (const auto& [a, b] : std::vector<std::pair<std::array<std::int64_t, 3>, std::array<std::int64_t, 3>>>{
+                 {{24 * 32, 32, 1}, {0, 40, 1}},      // a weight
+                 {{24 * 32, 32, 1}, {0, 1, 32}},      // the same, transposed
+                 {{24 * 32, 1, 24}, {0, 40, 1}},      // A transposed: no taller product
+                 {{24 * 32 + 8, 32, 1}, {0, 40, 1}},  // gaps between batches
+                 {{0, 32, 1}, {32 * 40, 40, 1}},      // one A
+                 {{0, 32, 1}, {0, 40, 1}},            // one of each
+                 {{0, 33, 1}, {0, 41, 1}}})           // rows that are not aligned
+            EXPECT_EQ(wrong_of_batches(session, a, b), 0) << a[0] << " " << a[1] << " " << b[0] << " " << b[1];
+    });
 }
 
 TEST(Repeated, OutputsAreRefused) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const auto refusal = [&](const Description& description) -> std::string {
-        const autotune_problem problem = description.problem();
-        EXPECT_EQ(autotune_supports(handle.get(), &problem), AUTOTUNE_INVALID_ARGUMENT);
-        autotune_plan plan = nullptr;
-        EXPECT_EQ(autotune_plan_create(handle.get(), &problem, &plan), AUTOTUNE_INVALID_ARGUMENT);
-        return autotune_last_error(nullptr);
-    };
-    Description product("gemm"), rows("softmax"), heads("attention"), sum("add");
-    product.tensor("a", AUTOTUNE_F16, {3, 8, 8})
-        .tensor("b", AUTOTUNE_F16, {3, 8, 8})
-        .tensor("c", AUTOTUNE_F16, {3, 8, 8}, {0, 8, 1});
-    EXPECT_EQ(refusal(product),
-              "tensor c repeats one matrix for all of the batch (a stride of 0), but each is written; give 64 or more");
-    rows.tensor("x", AUTOTUNE_F16, {8, 64}).tensor("y", AUTOTUNE_F16, {8, 64}, {0, 1});
-    EXPECT_EQ(refusal(rows), "tensor y repeats one row (a stride of 0), but each row is written; give 64 or more");
-    for (const char* name : {"q", "k", "v"}) heads.tensor(name, AUTOTUNE_F16, {1, 4, 8, 64});
-    heads.tensor("o", AUTOTUNE_F16, {1, 4, 8, 64}, {2048, 0, 64, 1});
-    EXPECT_EQ(refusal(heads), "tensor o: its strides let elements overlap; give strides that keep batches, heads and rows apart");
-    sum.tensor("a", AUTOTUNE_F16, {8, 64}).tensor("b", AUTOTUNE_F16, {8, 64}).tensor("c", AUTOTUNE_F16, {8, 64}, {0, 1});
-    EXPECT_THAT(refusal(sum), AllOf(HasSubstr("tensor c"), HasSubstr("contiguous")));
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const auto refusal = [&](const Description& description) -> std::string {
+            const autotune_problem problem = description.problem();
+            EXPECT_EQ(autotune_supports(handle.get(), &problem), AUTOTUNE_INVALID_ARGUMENT);
+            autotune_plan plan = nullptr;
+            EXPECT_EQ(autotune_plan_create(handle.get(), &problem, &plan), AUTOTUNE_INVALID_ARGUMENT);
+            return autotune_last_error(nullptr);
+        };
+        Description product("gemm"), rows("softmax"), heads("attention"), sum("add");
+        product.tensor("a", AUTOTUNE_F16, {3, 8, 8})
+            .tensor("b", AUTOTUNE_F16, {3, 8, 8})
+            .tensor("c", AUTOTUNE_F16, {3, 8, 8}, {0, 8, 1});
+        EXPECT_EQ(refusal(product),
+                  "tensor c repeats one matrix for all of the batch (a stride of 0), but each is written; give 64 or more");
+        rows.tensor("x", AUTOTUNE_F16, {8, 64}).tensor("y", AUTOTUNE_F16, {8, 64}, {0, 1});
+        EXPECT_EQ(refusal(rows), "tensor y repeats one row (a stride of 0), but each row is written; give 64 or more");
+        for (const char* name : {"q", "k", "v"}) heads.tensor(name, AUTOTUNE_F16, {1, 4, 8, 64});
+        heads.tensor("o", AUTOTUNE_F16, {1, 4, 8, 64}, {2048, 0, 64, 1});
+        EXPECT_EQ(refusal(heads),
+                  "tensor o: its strides let elements overlap; give strides that keep batches, heads and rows apart");
+        sum.tensor("a", AUTOTUNE_F16, {8, 64}).tensor("b", AUTOTUNE_F16, {8, 64}).tensor("c", AUTOTUNE_F16, {8, 64}, {0, 1});
+        EXPECT_THAT(refusal(sum), AllOf(HasSubstr("tensor c"), HasSubstr("contiguous")));
+    });
 }
 
 TEST(Batches, OfTwoToThe31AndMoreAreRefusedAndNotCut) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const gpu::Buffer memory(session.driver, 4096);
-    autotune_gemm_problem problem = gemm(1, 1, 1);
-    const float one = 1, zero = 0;
-    const auto address = reinterpret_cast<void*>(memory.address());
-    for (const std::int64_t batch : {std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1, INT64_MAX}) {
-        problem.batch = batch;
-        const std::string expected = "batch is " + std::to_string(batch) + "; give a whole number from 0 to 2147483647";
-        autotune_plan plan = nullptr;
-        EXPECT_EQ(autotune_gemm_plan(handle.get(), &problem, &plan), AUTOTUNE_INVALID_ARGUMENT) << batch;
-        EXPECT_EQ(autotune_last_error(nullptr), expected);
-        EXPECT_EQ(autotune_tuned_gemm(handle.get(), &problem, &one, address, address, &zero, address, session.stream.handle()),
-                  AUTOTUNE_INVALID_ARGUMENT);
-        EXPECT_EQ(autotune_last_error(nullptr), expected);
-    }
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const gpu::Buffer memory(session.driver, 4096);
+        autotune_gemm_problem problem = gemm(1, 1, 1);
+        const float one = 1, zero = 0;
+        const auto address = reinterpret_cast<void*>(memory.address());
+        for (const std::int64_t batch : {std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1, INT64_MAX}) {
+            problem.batch = batch;
+            const std::string expected = "batch is " + std::to_string(batch) + "; give a whole number from 0 to 2147483647";
+            autotune_plan plan = nullptr;
+            EXPECT_EQ(autotune_gemm_plan(handle.get(), &problem, &plan), AUTOTUNE_INVALID_ARGUMENT) << batch;
+            EXPECT_EQ(autotune_last_error(nullptr), expected);
+            EXPECT_EQ(
+                autotune_tuned_gemm(handle.get(), &problem, &one, address, address, &zero, address, session.stream.handle()),
+                AUTOTUNE_INVALID_ARGUMENT);
+            EXPECT_EQ(autotune_last_error(nullptr), expected);
+        }
+    });
 }
 
 // A program built with a newer or an older header.
 TEST(PlanInfo, FillsStructsOfOtherVersions) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    const Handle handle = session.open();
-    const GemmPlan plan(handle, gemm(8, 8, 8));
-    struct Newer {
-        autotune_plan_facts known;
-        std::uint64_t unknown[2];
-    } facts;
-    std::memset(&facts, 0xff, sizeof(facts));
-    facts.known.struct_size = sizeof(facts);
-    ASSERT_EQ(autotune_plan_info(plan.get(), &facts.known), AUTOTUNE_OK) << autotune_last_error(nullptr);
-    EXPECT_EQ(facts.known.struct_size, sizeof(facts));
-    EXPECT_STREQ(facts.known.candidate, plan.candidate());
-    EXPECT_EQ(facts.unknown[0], 0);
-    EXPECT_EQ(facts.unknown[1], 0);
-    std::vector<std::size_t> taken;
-    for (std::size_t size = 0; size <= sizeof(autotune_plan_facts); ++size) {
-        autotune_plan_facts some;
-        std::memset(&some, 0xff, sizeof(some));
-        some.struct_size = size;
-        if (autotune_plan_info(plan.get(), &some) == AUTOTUNE_OK) {
-            taken.push_back(size);
-            const auto* const bytes = reinterpret_cast<const unsigned char*>(&some);
-            for (std::size_t i = size; i < sizeof(some); ++i) EXPECT_EQ(bytes[i], 0xff) << size << " " << i;
-        } else {
-            EXPECT_STREQ(autotune_last_error(nullptr), "facts.struct_size must be sizeof(autotune_plan_facts)");
+    fake_test("", [] {
+        Session session;
+        const Handle handle = session.open();
+        const GemmPlan plan(handle, gemm(8, 8, 8));
+        struct Newer {
+            autotune_plan_facts known;
+            std::uint64_t unknown[2];
+        } facts;
+        std::memset(&facts, 0xff, sizeof(facts));
+        facts.known.struct_size = sizeof(facts);
+        ASSERT_EQ(autotune_plan_info(plan.get(), &facts.known), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        EXPECT_EQ(facts.known.struct_size, sizeof(facts));
+        EXPECT_STREQ(facts.known.candidate, plan.candidate());
+        EXPECT_EQ(facts.unknown[0], 0);
+        EXPECT_EQ(facts.unknown[1], 0);
+        std::vector<std::size_t> taken;
+        for (std::size_t size = 0; size <= sizeof(autotune_plan_facts); ++size) {
+            autotune_plan_facts some;
+            std::memset(&some, 0xff, sizeof(some));
+            some.struct_size = size;
+            if (autotune_plan_info(plan.get(), &some) == AUTOTUNE_OK) {
+                taken.push_back(size);
+                const auto* const bytes = reinterpret_cast<const unsigned char*>(&some);
+                for (std::size_t i = size; i < sizeof(some); ++i) EXPECT_EQ(bytes[i], 0xff) << size << " " << i;
+            } else {
+                EXPECT_STREQ(autotune_last_error(nullptr), "facts.struct_size must be sizeof(autotune_plan_facts)");
+            }
         }
-    }
-    EXPECT_EQ(taken, (std::vector<std::size_t>{offsetof(autotune_plan_facts, recorded_rival_us),
-                                               offsetof(autotune_plan_facts, candidate_when_zero), sizeof(autotune_plan_facts)}));
-    facts.known.struct_size = 1 << 20;
-    EXPECT_EQ(autotune_plan_info(plan.get(), &facts.known), AUTOTUNE_INVALID_ARGUMENT);
+        EXPECT_EQ(taken,
+                  (std::vector<std::size_t>{offsetof(autotune_plan_facts, recorded_rival_us),
+                                            offsetof(autotune_plan_facts, candidate_when_zero), sizeof(autotune_plan_facts)}));
+        facts.known.struct_size = 1 << 20;
+        EXPECT_EQ(autotune_plan_info(plan.get(), &facts.known), AUTOTUNE_INVALID_ARGUMENT);
+    });
 }
 
 }  // namespace

@@ -69,44 +69,44 @@ TEST(LogFunction, MayDestroyTheHandleThatSpeaks) {
 
 // Its threads and its thread-specific data are still there.
 TEST(Dlclose, WithoutDestroyLeavesTheLibraryMapped) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    Session session;
-    void* const library = ::dlopen(AUTOTUNE_SHARED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library, nullptr) << ::dlerror();
-    const auto create = reinterpret_cast<decltype(&autotune_create)>(::dlsym(library, "autotune_create"));
-    const auto version = reinterpret_cast<decltype(&autotune_version)>(::dlsym(library, "autotune_version"));
-    autotune_options options = {};
-    options.struct_size = sizeof(options);
-    options.on_miss = AUTOTUNE_ON_MISS_BACKGROUND;
-    autotune_handle handle = nullptr;
-    ASSERT_EQ(create(&handle, &options), AUTOTUNE_OK);
-    ASSERT_EQ(::dlclose(library), 0);
-    EXPECT_EQ(version(), AUTOTUNE_VERSION);
+    fake_test("", [] {
+        Session session;
+        void* const library = ::dlopen(AUTOTUNE_SHARED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        ASSERT_NE(library, nullptr) << ::dlerror();
+        const auto create = reinterpret_cast<decltype(&autotune_create)>(::dlsym(library, "autotune_create"));
+        const auto version = reinterpret_cast<decltype(&autotune_version)>(::dlsym(library, "autotune_version"));
+        autotune_options options = {};
+        options.struct_size = sizeof(options);
+        options.on_miss = AUTOTUNE_ON_MISS_BACKGROUND;
+        autotune_handle handle = nullptr;
+        ASSERT_EQ(create(&handle, &options), AUTOTUNE_OK);
+        ASSERT_EQ(::dlclose(library), 0);
+        EXPECT_EQ(version(), AUTOTUNE_VERSION);
+    });
 }
 
 TEST(Exit, RefusesNewWorkOfOtherThreadsAndSaysSo) {
-    Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    static Session& session = *new Session;
-    static const Handle& handle = *new Handle(session.open());
-    std::atexit([] {
-        std::thread([] {
-            session.context.make_current();
-            const autotune_gemm_problem problem = gemm(64, 64, 64);
-            autotune_plan plan = nullptr;
-            const autotune_status status = autotune_gemm_plan(handle.get(), &problem, &plan);
-            const std::string words = autotune_last_error(nullptr);
-            const bool is_right =
-                status == AUTOTUNE_NOT_PLANNED &&
-                words == "the process is ending: exit() was called, so no kernel is looked up, compiled or loaded";
-            std::printf("%s\n", is_right ? "[  PASSED  ] 1 test." : words.c_str());
-        }).join();
-        std::fflush(stdout);
-        ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    fake_test("", [] {
+        static Session& session = *new Session;
+        static const Handle& handle = *new Handle(session.open());
+        std::atexit([] {
+            std::thread([] {
+                session.context.make_current();
+                const autotune_gemm_problem problem = gemm(64, 64, 64);
+                autotune_plan plan = nullptr;
+                const autotune_status status = autotune_gemm_plan(handle.get(), &problem, &plan);
+                const std::string words = autotune_last_error(nullptr);
+                const bool is_right =
+                    status == AUTOTUNE_NOT_PLANNED &&
+                    words == "the process is ending: exit() was called, so no kernel is looked up, compiled or loaded";
+                std::printf("%s\n", is_right ? "[  PASSED  ] 1 test." : words.c_str());
+            }).join();
+            std::fflush(stdout);
+            ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+        });
+        const GemmPlan plan(handle, gemm(32, 64, 64));  // from here on our handler is called before the one above
+        std::exit(0);
     });
-    const GemmPlan plan(handle, gemm(32, 64, 64));  // from here on our handler is called before the one above
-    std::exit(0);
 }
 
 }  // namespace

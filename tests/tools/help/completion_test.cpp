@@ -135,5 +135,11 @@ TEST(Manual, NoLineOfTextCanBeTakenForARequest) {
     EXPECT_THAT(page, AllOf(HasSubstr("\n\\&.so /etc/passwd\n"), HasSubstr("\n\\&'quoted' \\en\n")));
 }
 
+TEST(Completion, IsAScriptForEachShell) {
+    CliBench autotune;
+    EXPECT_THAT(autotune({"completion", "bash"}).out, HasSubstr("complete -F _autotune autotune"));
+    EXPECT_THAT(autotune({"completion", "zsh"}).out, HasSubstr("#compdef autotune"));
+}
+
 }  // namespace
 }  // namespace autotune::cli

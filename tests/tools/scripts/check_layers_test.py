@@ -70,6 +70,7 @@ CLEAN = [
     ("tuner/session/b.cpp", '#include "src/dispatch/offers.h"\n'),
     ("src/runtime/c.cpp", 'auto f() { return ::secure_getenv("HOME"); }\n'),
     ("tests/a.cpp", "#include <sqlite3.h>\n"),
+    ("kernel_templates/gemm/mma/mutants.cpp", '#include "tests/kernel_templates/planted_mutants.h"\n'),
 ]
 
 

@@ -7,7 +7,7 @@
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
 #include "tests/support/embedded_catalogue.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 #include "tuner/measure/fastest_of.h"
 #include "tuner/measure/meter.h"
 #include "tuner/measure/racing.h"
@@ -15,6 +15,7 @@
 namespace autotune::tuner::test::meter_fake_test {
 namespace {
 
+using autotune::test::fake_test;
 using autotune::test::in_fake_process;
 
 constexpr int kRaces = 100;
@@ -81,92 +82,93 @@ class MeterBench {
 };
 
 TEST(MeterOnFake, StreamTimeIsTheKernelsAloneWhereNothingOverlaps) {
-    fake::Sandbox sandbox(kQuiet + "rule symbol=^add_vector do=slow us=7\n");
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({{"pdl", 0}});
-    for (const Predecessor after : {Predecessor::filler, Predecessor::itself, Predecessor::trigger})
-        EXPECT_NEAR(card.median_us(kernel, after), 7, 0.01) << to_string(after);
+    fake_test(kQuiet + "rule symbol=^add_vector do=slow us=7\n", [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({{"pdl", 0}});
+        for (const Predecessor after : {Predecessor::filler, Predecessor::itself, Predecessor::trigger})
+            EXPECT_NEAR(card.median_us(kernel, after), 7, 0.01) << to_string(after);
+    });
 }
 
 TEST(MeterOnFake, AKernelThatGainsOnlyAfterItselfIsSlowerInAStream) {
-    fake::Sandbox sandbox(kGainsAfterItself);
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable early = card.kernel({{"pdl", 1}}), plain = card.kernel({{"pdl", 0}});
-    const auto lead_us = [&](Predecessor after) { return card.median_us(plain, after) - card.median_us(early, after); };
-    EXPECT_NEAR(lead_us(Predecessor::itself), 2, 0.02);
-    EXPECT_NEAR(lead_us(Predecessor::trigger), 2 + 1.4, 0.02) << "it lets the next filler start early too, which takes 1.4 us";
-    EXPECT_NEAR(lead_us(Predecessor::filler), -1, 0.02);
+    fake_test(kGainsAfterItself, [] {
+        MeterBench card;
+        Runnable early = card.kernel({{"pdl", 1}}), plain = card.kernel({{"pdl", 0}});
+        const auto lead_us = [&](Predecessor after) { return card.median_us(plain, after) - card.median_us(early, after); };
+        EXPECT_NEAR(lead_us(Predecessor::itself), 2, 0.02);
+        EXPECT_NEAR(lead_us(Predecessor::trigger), 2 + 1.4, 0.02)
+            << "it lets the next filler start early too, which takes 1.4 us";
+        EXPECT_NEAR(lead_us(Predecessor::filler), -1, 0.02);
+    });
 }
 
 TEST(MeterOnFake, AGraphGoesAWholeNumberOfTimesThroughTheRotation) {
-    fake::Sandbox sandbox(kQuiet);
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({});
-    const double time_us = card.median_us(kernel, Predecessor::filler);
-    const int launches = kernel.graphs.at(Predecessor::filler).launches;
-    ASSERT_GT(card.bench().rotation_sets(), 1);
-    EXPECT_EQ(launches % card.bench().rotation_sets(), 0);
-    EXPECT_GE(launches * time_us, 500);
+    fake_test(kQuiet, [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({});
+        const double time_us = card.median_us(kernel, Predecessor::filler);
+        const int launches = kernel.graphs.at(Predecessor::filler).launches;
+        ASSERT_GT(card.bench().rotation_sets(), 1);
+        EXPECT_EQ(launches % card.bench().rotation_sets(), 0);
+        EXPECT_GE(launches * time_us, 500);
+    });
 }
 
 // lse of softmax, of which a problem promises its element's alignment.
 TEST(MeterOnFake, OptionalTensorsAreTimedWhereProgramsHaveThemAndVerifiedWhereTheyMayBe) {
-    fake::Sandbox sandbox(kQuiet);
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card({"softmax", "64x64", {{"lse", "yes"}}});
-    const std::size_t lse = card.bench().problem().tensors.size() - 1;
-    ASSERT_EQ(card.bench().problem().tensors[lse].alignment_bytes, 4);
-    for (int set = 0; set < card.bench().rotation_sets(); ++set) EXPECT_EQ(card.bench().rotation(set)[lse] % 16, 0U);
-    for (const TestFixture& tested : card.bench().tests())
-        EXPECT_EQ(tested.tensors.addresses[lse] % 16, tested.test.is_typical ? 0U : 4U) << tested.test.name;
+    fake_test(kQuiet, [] {
+        MeterBench card({"softmax", "64x64", {{"lse", "yes"}}});
+        const std::size_t lse = card.bench().problem().tensors.size() - 1;
+        ASSERT_EQ(card.bench().problem().tensors[lse].alignment_bytes, 4);
+        for (int set = 0; set < card.bench().rotation_sets(); ++set) EXPECT_EQ(card.bench().rotation(set)[lse] % 16, 0U);
+        for (const TestFixture& tested : card.bench().tests())
+            EXPECT_EQ(tested.tensors.addresses[lse] % 16, tested.test.is_typical ? 0U : 4U) << tested.test.name;
+    });
 }
 
 TEST(MeterOnFake, ALaunchTooLongForAGraphIsEnqueuedAlone) {
-    fake::Sandbox sandbox(kQuiet + "rule symbol=^add_vector do=slow us=30000\n");
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({{"pdl", 0}});
-    EXPECT_NEAR(card.median_us(kernel, Predecessor::filler), 30'000, 10);
-    EXPECT_TRUE(kernel.graphs.empty());
+    fake_test(kQuiet + "rule symbol=^add_vector do=slow us=30000\n", [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({{"pdl", 0}});
+        EXPECT_NEAR(card.median_us(kernel, Predecessor::filler), 30'000, 10);
+        EXPECT_TRUE(kernel.graphs.empty());
+    });
 }
 
 TEST(MeterOnFake, AAgainstAIsATieAtLeast95TimesIn100) {
-    fake::Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({}), twin = card.kernel({});
-    int ties = 0;
-    for (std::uint64_t seed = 1; seed <= kRaces; ++seed) ties += card.race(kernel, twin, seed).rows[1].tie ? 1 : 0;
-    EXPECT_GE(ties, 95);
+    fake_test("", [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({}), twin = card.kernel({});
+        int ties = 0;
+        for (std::uint64_t seed = 1; seed <= kRaces; ++seed) ties += card.race(kernel, twin, seed).rows[1].tie ? 1 : 0;
+        EXPECT_GE(ties, 95);
+    });
 }
 
 TEST(MeterOnFake, AThreePercentSlowerTwinLoses) {
-    fake::Sandbox sandbox("rule symbol=^add_vector unroll=1 do=slow us=10\nrule symbol=^add_vector unroll=2 do=slow us=10.3\n");
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({{"unroll", 1}, {"pdl", 0}}), twin = card.kernel({{"unroll", 2}, {"pdl", 0}});
-    int lost = 0;
-    for (std::uint64_t seed = 1; seed <= kRaces; ++seed) {
-        const Verdict verdict = card.race(kernel, twin, seed);
-        lost += verdict.winner == 0 && verdict.decided_by == "faster" ? 1 : 0;
-    }
-    EXPECT_GE(lost, 99);
+    fake_test("rule symbol=^add_vector unroll=1 do=slow us=10\nrule symbol=^add_vector unroll=2 do=slow us=10.3\n", [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({{"unroll", 1}, {"pdl", 0}}), twin = card.kernel({{"unroll", 2}, {"pdl", 0}});
+        int lost = 0;
+        for (std::uint64_t seed = 1; seed <= kRaces; ++seed) {
+            const Verdict verdict = card.race(kernel, twin, seed);
+            lost += verdict.winner == 0 && verdict.decided_by == "faster" ? 1 : 0;
+        }
+        EXPECT_GE(lost, 99);
+    });
 }
 
 TEST(MeterOnFake, ABlockLastsAndGivesTheStreamTime) {
-    fake::Sandbox sandbox(kQuiet + "rule symbol=^add_vector do=slow us=7\n");
-    if (!in_fake_process(sandbox)) return;
-    MeterBench card;
-    Runnable kernel = card.kernel({{"pdl", 0}});
-    int readings = 0;
-    const Meter::Block block = card.meter().block(card.bench(), kernel, 0.05, [&](std::int64_t) { ++readings; });
-    EXPECT_NEAR(block.launch_us, 7, 0.01);
-    EXPECT_GT(block.launches, 1'000);
-    EXPECT_GT(block.gpu_us, 7 * static_cast<double>(block.launches));
-    EXPECT_GT(readings, 0);
+    fake_test(kQuiet + "rule symbol=^add_vector do=slow us=7\n", [] {
+        MeterBench card;
+        Runnable kernel = card.kernel({{"pdl", 0}});
+        int readings = 0;
+        const Meter::Block block = card.meter().block(card.bench(), kernel, 0.05, [&](std::int64_t) { ++readings; });
+        EXPECT_NEAR(block.launch_us, 7, 0.01);
+        EXPECT_GT(block.launches, 1'000);
+        EXPECT_GT(block.gpu_us, 7 * static_cast<double>(block.launches));
+        EXPECT_GT(readings, 0);
+    });
 }
 
 TEST(FastestOfOnFake, NamesTheFastestAndPassesOverWhatCannotRun) {

@@ -3,7 +3,7 @@
 #include "db/store/store.h"
 #include "src/gpu/driver/driver.h"
 #include "tests/kernel_templates/defined_family.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 #include "tuner/session/tune.h"
 
 namespace autotune::tuner::defined_family_fake_test {
@@ -37,38 +37,40 @@ TuneResult tune_defined(Counter& counter, db::Store* store) {
 }
 
 TEST(DefinedFamilyOnFake, IsTunedInWorkerProcessesAndStored) {
-    Sandbox sandbox;
-    if (!autotune::test::in_fake_process(sandbox)) {
-        EXPECT_GT(sandbox.count_calls("execute add_by_value_"), 20);
-        EXPECT_EQ(sandbox.count_calls("BUG"), 0);
-        return;
-    }
-    db::Store store = db::Store::open({.path = ":memory:"});
-    Counter counter;
-    const TuneResult result = tune_defined(counter, &store);
-    EXPECT_TRUE(result.tuned);
-    EXPECT_EQ(result.winner.candidate.family, "add/by_value");
-    EXPECT_GE(counter.right, 12);
-    EXPECT_EQ(counter.wrong, 0);
-    EXPECT_EQ(store.find(Catalogue::embedded().problem({"hadd", kShape, {}}), result.winner.device).size(), 1U);
+    autotune::test::fake_test(
+        "",
+        [] {
+            db::Store store = db::Store::open({.path = ":memory:"});
+            Counter counter;
+            const TuneResult result = tune_defined(counter, &store);
+            EXPECT_TRUE(result.tuned);
+            EXPECT_EQ(result.winner.candidate.family, "add/by_value");
+            EXPECT_GE(counter.right, 12);
+            EXPECT_EQ(counter.wrong, 0);
+            EXPECT_EQ(store.find(Catalogue::embedded().problem({"hadd", kShape, {}}), result.winner.device).size(), 1U);
+        },
+        [](const fake::Sandbox& sandbox) {
+            EXPECT_GT(sandbox.count_calls("execute add_by_value_"), 20);
+            EXPECT_EQ(sandbox.count_calls("BUG"), 0);
+        });
 }
 
 TEST(DefinedFamilyOnFake, IsJudgedLikeAnyOther) {
-    Sandbox sandbox("rule symbol=^add_by_value_ threads=256 do=wrong how=element");
-    if (!autotune::test::in_fake_process(sandbox)) return;
-    Counter counter;
-    const TuneResult result = tune_defined(counter, nullptr);
-    EXPECT_GT(counter.wrong, 0);
-    EXPECT_NE(result.winner.candidate.config["threads"], 256);
+    autotune::test::fake_test("rule symbol=^add_by_value_ threads=256 do=wrong how=element", [] {
+        Counter counter;
+        const TuneResult result = tune_defined(counter, nullptr);
+        EXPECT_GT(counter.wrong, 0);
+        EXPECT_NE(result.winner.candidate.config["threads"], 256);
+    });
 }
 
 TEST(DefinedFamilyOnFake, IsKnownToTheWorkerThatFollowsAKilledOne) {
-    Sandbox sandbox("rule symbol=^add_by_value_ threads=128 do=crash how=kill");
-    if (!autotune::test::in_fake_process(sandbox)) return;
-    Counter counter;
-    const TuneResult result = tune_defined(counter, nullptr);
-    EXPECT_GT(counter.right, 0);
-    EXPECT_NE(result.winner.candidate.config["threads"], 128);
+    autotune::test::fake_test("rule symbol=^add_by_value_ threads=128 do=crash how=kill", [] {
+        Counter counter;
+        const TuneResult result = tune_defined(counter, nullptr);
+        EXPECT_GT(counter.right, 0);
+        EXPECT_NE(result.winner.candidate.config["threads"], 128);
+    });
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include "src/core/error.h"
-#include "tests/support/fake/in_fake_process.h"
+#include "tests/support/fake/fake_test.h"
 #include "tuner/worker/gpu_worker_client.h"
 
 namespace autotune::tuner::unknown_request_fake_test {
 namespace {
 
+using autotune::test::fake_test;
 using autotune::test::in_fake_process;
 
 std::vector<Message> all_until_closed(WorkerProcess& process) {
@@ -44,52 +45,52 @@ TEST(UnknownRequest, EndsTheBenchWorkerWithAMessage) {
 }
 
 TEST(UnknownRequest, IsAnInternalErrorOfTheCoordinator) {
-    fake::Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    WorkerSettings settings;
-    settings.binary = fake::autotune_binary();
-    GpuWorkerClient client(settings);
-    client.send({{{"do", "dance"}}, {}}, {});
-    try {
-        for (int i = 0; i < 500; ++i) {
-            std::vector<pollfd> fds;
-            client.add_to(fds);
-            ::poll(fds.data(), fds.size(), 20);
-            client.serve();
-            ASSERT_FALSE(client.take_reply().has_value()) << "a request that nobody knows was answered";
+    fake_test("", [] {
+        WorkerSettings settings;
+        settings.binary = fake::autotune_binary();
+        GpuWorkerClient client(settings);
+        client.send({{{"do", "dance"}}, {}}, {});
+        try {
+            for (int i = 0; i < 500; ++i) {
+                std::vector<pollfd> fds;
+                client.add_to(fds);
+                ::poll(fds.data(), fds.size(), 20);
+                client.serve();
+                ASSERT_FALSE(client.take_reply().has_value()) << "a request that nobody knows was answered";
+            }
+            FAIL() << "nothing came";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::internal);
+            EXPECT_NE(std::string(error.what()).find("dance"), std::string::npos);
         }
-        FAIL() << "nothing came";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::internal);
-        EXPECT_NE(std::string(error.what()).find("dance"), std::string::npos);
-    }
+    });
 }
 
 TEST(WorkerBuild, AnotherThanTheCommandsIsAnErrorThatSaysWhatToDo) {
-    fake::Sandbox sandbox;
-    if (!in_fake_process(sandbox)) return;
-    WorkerSettings settings;
-    settings.binary = fake::autotune_binary();
-    settings.build = "0123abcd";
-    GpuWorkerClient client(settings);
-    client.send({{{"do", "drop"}, {"fixture", 0}}, {}}, {});
-    try {
-        for (int i = 0; i < 1500; ++i) {
-            std::vector<pollfd> fds;
-            client.add_to(fds);
-            ::poll(fds.data(), fds.size(), 20);
-            client.serve();
+    fake_test("", [] {
+        WorkerSettings settings;
+        settings.binary = fake::autotune_binary();
+        settings.build = "0123abcd";
+        GpuWorkerClient client(settings);
+        client.send({{{"do", "drop"}, {"fixture", 0}}, {}}, {});
+        try {
+            for (int i = 0; i < 1500; ++i) {
+                std::vector<pollfd> fds;
+                client.add_to(fds);
+                ::poll(fds.data(), fds.size(), 20);
+                client.serve();
+            }
+            FAIL() << "nothing came";
+        } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::system);
+            EXPECT_NE(std::string(error.what())
+                          .find(") than this command (0123abcd): the command was replaced while it ran; what was measured is "
+                                "kept, run the "
+                                "same command again to go on"),
+                      std::string::npos)
+                << error.what();
         }
-        FAIL() << "nothing came";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::system);
-        EXPECT_NE(
-            std::string(error.what())
-                .find(") than this command (0123abcd): the command was replaced while it ran; what was measured is kept, run the "
-                      "same command again to go on"),
-            std::string::npos)
-            << error.what();
-    }
+    });
 }
 
 TEST(UnknownRequest, AKindOfWorkerThatThereIsNotIsNamed) {

@@ -1,0 +1,80 @@
+#include "tests/kernel_templates/planted_mutants.h"
+
+namespace autotune::test {
+namespace {
+
+// clang-format off
+std::vector<Mutant> attention_mma() {
+    return of_attention("attention/mma", {
+        {.name = "sees_one_key_too_many", .file = "attention/device/mask.cuh",
+         .find = "clamped(row + high + 1, 0, kv_len)", .replace = "clamped(row + high + 2, 0, kv_len)"},
+        {.name = "sees_one_key_too_few", .file = "attention/device/mask.cuh",
+         .find = "clamped(row + high + 1, 0, kv_len)", .replace = "clamped(row + high, 0, kv_len)"},
+        {.name = "window_begins_one_key_late", .file = "attention/device/mask.cuh",
+         .find = "clamped(row + low, 0, kv_len)", .replace = "clamped(row + low + 1, 0, kv_len)",
+         .options = {{"mask", "window"}, {"left", "40"}}},
+        {.name = "last_tile_skipped", .file = "attention/device/mask.cuh",
+         .find = "(end_key(last) + block_k - 1) / block_k", .replace = "end_key(last) / block_k"},
+        {.name = "diagonal_tile_not_masked", .file = "attention/device/mask.cuh",
+         .find = "return end_key(first) / block_k;", .replace = "return (end_key(first) + block_k - 1) / block_k;"},
+        {.name = "tail_keys_not_masked",
+         .find = "if (masking != 2 || tile < begin_full || tile >= end_full)", .replace = "if (masking != 2)",
+         .options = {{"mask", "none"}}},
+        {.name = "sums_keep_the_old_peak",
+         .find = "sums[band][n][i] *= factor[i / 2];", .replace = "sums[band][n][i] *= 1.0F;"},
+        {.name = "row_sum_keeps_the_old_peak",
+         .find = "__fmaf_rn(state.sum[band][half], factor[half], sum)", .replace = "state.sum[band][half] + sum"},
+        {.name = "peak_of_half_a_row",
+         .find = "return fmaxf(mine, __shfl_xor_sync(0xffffffffU, mine, 2));", .replace = "return mine;"},
+        {.name = "sum_of_half_a_row",
+         .find = "return mine + __shfl_xor_sync(0xffffffffU, mine, 2);", .replace = "return mine;"},
+        {.name = "logarithm_without_its_unit",
+         .find = "attention::log_sum_exp(state.peak[band][half], all_sums[band][half], attention::ln_2)",
+         .replace = "attention::log_sum_exp(state.peak[band][half], all_sums[band][half], 1.0F)", .options = {{"lse", "yes"}}},
+        {.name = "exponent_without_log2e",
+         .find = "const f32 slope = scale * attention::log2_e;", .replace = "const f32 slope = scale;"},
+        {.name = "keys_of_another_head",
+         .find = "k + call.k_strides.of_head(at.b, at.head / group)", .replace = "k + call.k_strides.of_head(at.b, at.head % (q_heads / group))",
+         .shape = "1x4x100x64", .options = {{"kv-heads", "2"}}},
+        {.name = "rows_of_two_bands_swapped", .file = "attention/device/mma_half.cuh",
+         .find = "const int row = first + band * 16 + half * 8 + lane.id / 4;", .replace = "const int row = first + (bands - 1 - band) * 16 + half * 8 + lane.id / 4;",
+         .config = "block_q=128 warps=4"},
+        {.name = "causal_mask_aligned_at_the_other_end", .file = "attention/device/call.cuh",
+         .find = "return {mask_low, mask_high, kv_len};", .replace = "return {mask_low, 0, kv_len};",
+         .options = {{"mask", "causal_bottom_right"}, {"kv-len", "100"}}},
+        {.name = "tile_not_waited_for",
+         .find = "ptx::cp_async_wait<stages == 1 ? 0 : stages - 2>();", .replace = "ptx::cp_async_wait<stages == 1 ? 0 : stages - 1>();",
+         .config = "stages=2", .races = true},
+        {.name = "tile_overwritten_early",
+         .find = "        __syncthreads();\n        if constexpr (stages == 1) {\n            ring.fetch_values(tile, 0);",
+         .replace = "        if constexpr (stages == 1) {\n            ring.fetch_values(tile, 0);",
+         .config = "stages=2", .races = true},
+        {.name = "values_of_the_tile_before",
+         .find = "ring.v + slot * v_bytes", .replace = "ring.v + (slot + stages - 1) % stages * v_bytes", .config = "stages=2"},
+        {.name = "tf32_weights_of_other_keys", .file = "attention/device/mma_tf32.cuh",
+         .find = "scores[n][i % 2 * 2 + i / 2]", .replace = "scores[n][i]", .options = {{"dtype", "f32"}, {"compute", "tf32"}}},
+        {.name = "tf32_columns_swapped", .file = "attention/device/mma_tf32.cuh",
+         .find = "[half * 2 + tile % 2] * inverse", .replace = "[half * 2 + 1 - tile % 2] * inverse",
+         .options = {{"dtype", "f32"}, {"compute", "tf32"}}},
+        {.name = "tf32_padding_not_cleared", .file = "attention/device/mma_tf32.cuh",
+         .find = "if constexpr (first < end) {", .replace = "if constexpr (first > end) {", .shape = "1x1x150x40",
+         .options = {{"dtype", "f32"}, {"compute", "tf32"}}},
+        {.name = "packed_keys_of_the_first_sequence", .file = "attention/device/call.cuh",
+         .find = "        call.k += sequence.first_kv * k_strides.row;\n", .replace = "", .shape = "3x2x60x64",
+         .options = {{"packed", "yes"}, {"mask", "none"}}},
+        {.name = "packed_keys_as_many_as_the_longest_has", .file = "attention/device/call.cuh",
+         .find = "        call.kv_len = sequence.kv_len;\n", .replace = "", .shape = "3x2x60x64",
+         .options = {{"packed", "yes"}, {"mask", "none"}}},
+        {.name = "packed_diagonal_of_the_first_key", .file = "attention/device/call.cuh",
+         .find = "bottom_right != 0 ? kv_len - q_len : 0", .replace = "0", .shape = "3x2x60x64",
+         .options = {{"packed", "yes"}, {"mask", "causal_bottom_right"}, {"kv-len", "100"}}},
+        {.name = "packed_logarithms_overlap", .file = "attention/device/call.cuh",
+         .find = "        call.first_q = sequence.first_q;\n", .replace = "", .shape = "3x2x60x64",
+         .options = {{"packed", "yes"}, {"mask", "none"}, {"lse", "yes"}}},
+    });
+}
+const Planted kAttentionMma(&attention_mma);
+// clang-format on
+
+}  // namespace
+}  // namespace autotune::test
