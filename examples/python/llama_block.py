@@ -129,7 +129,7 @@ def training(arguments, results, tokens=8192):
     patches = {"torch": contextlib.nullcontext, "patched": at.patch}
     if arguments.apart:
         patches["products"] = lambda: at.patch(attention=False)
-        patches["attention"] = lambda: at.patch(mm=False, addmm=False, bmm=False)
+        patches["attention"] = lambda: at.patch(mm=False, bmm=False)
     kinds = {"": blocks}
     if arguments.compile:
         kinds[", compiled"] = [torch.compile(block, fullgraph=True, dynamic=False) for block in blocks]

@@ -278,32 +278,6 @@ def _override_product_out(name: str) -> Override:
     return make
 
 
-def _override_addmm(patch: Patch, original: Function) -> Function:
-    def run(keyset: Any, input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
-        theirs: Callable[[], Any] = lambda: original(keyset, input, a, b, beta=beta, alpha=alpha)
-        # A bias is aten's: its kernel adds it on the way out, ours would need a kernel more. So is one that aten refuses.
-        if beta != 0 or alpha != 1 or input.dtype != a.dtype or input.device != a.device:
-            return theirs()
-        key: Key = ()
-        try:
-            pa, pb = a.data_ptr(), b.data_ptr()
-            key = (*_product_key("addmm", a, b, pa, pb), input.shape)
-            entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, theirs) if _is_broadcast(input, a, b) else None)
-            if entry is not None:
-                return _launch(entry, a, pa, pb)
-        except Exception as error:
-            patch.fall_back("addmm", key, error)
-        return theirs()
-
-    return run
-
-
-def _is_broadcast(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether aten's addmm takes `input`, though it is multiplied by 0."""
-    wanted = (a.shape[0], b.shape[-1])
-    return input.dim() <= 2 and all(extent in (1, most) for extent, most in zip(reversed(input.shape), reversed(wanted)))
-
-
 def _override_softmax(patch: Patch, original: Function) -> Function:
     def run(keyset: Any, x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
         if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
@@ -340,7 +314,6 @@ def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) 
 _OVERRIDES: Dict[str, Dict[str, Override]] = {
     "mm": {"mm": _override_product("mm"), "mm.out": _override_product_out("mm")},
     "bmm": {"bmm": _override_product("bmm"), "bmm.out": _override_product_out("bmm")},
-    "addmm": {"addmm": _override_addmm},
     "softmax": {"_softmax": _override_softmax},
     "attention": _sdpa.OVERRIDES,
 }
@@ -350,14 +323,13 @@ def patch(
     *,
     mm: bool = True,
     bmm: bool = True,
-    addmm: bool = True,
     softmax: bool = True,
     attention: bool = True,
     least_gain: float = 1.0,
     only: Only = None,
     race: bool = True,
 ) -> Patch:
-    """Gives torch.mm, matmul, linear, bmm, addmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
+    """Gives torch.mm, matmul, linear, bmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) that is at least `least_gain`
     as fast as aten's own kernel. Both are raced when a call first meets the winner, in the stream and, if they are short, in a CUDA graph, on the caller's
@@ -368,7 +340,7 @@ def patch(
     more on the host. Whatever goes wrong in a call of ours, the call is aten's, with a RuntimeWarning.
     Raises RuntimeError for a torch that lacks what this needs, CommandError where the winners cannot be read.
     """
-    wanted = dict(mm=mm, bmm=bmm, addmm=addmm, softmax=softmax, attention=attention)
+    wanted = dict(mm=mm, bmm=bmm, softmax=softmax, attention=attention)
     return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, race)
 
 
