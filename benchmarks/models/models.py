@@ -155,7 +155,8 @@ def sides_of(built: zoo.Built, options: argparse.Namespace, trains: bool, notes:
     ours = shared_copy(masked)
     parameters = list(ours.parameters())
     began = time.perf_counter()
-    forward = lambda: built.call(ours, built.inputs)  # noqa: E731
+    function = torch.compile(ours) if "compile" in options.mode else ours
+    forward = lambda: built.call(function, built.inputs)  # noqa: E731
     for each in parameters:
         each.grad = None
     tuned = at.tune(forward, (), backward=trains, budget=options.budget, total_budget=options.total_budget)

@@ -1,8 +1,9 @@
 """Which problems a model runs: products and attention, forward and backward."""
 
+import contextlib
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Iterator
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -49,10 +50,8 @@ class Collector(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = function.name(), kwargs or {}
-        if name in _ATTENTION:
-            return _ATTENTION[name](self._listener, lambda _keys, *given, **named: function(*given, **named))(None, *args, **options)
-        if name in _PRODUCTS:
-            self._count_product(args[0], args[1])
+        if name in _ATTENTION or name in _PRODUCTS:
+            self.hear(name, args, options)
         elif name == "autotune::attention":
             q, k, v, mask, _, *with_lse = args
             self._count(problem_of(columns(q), columns(k), columns(v), mask, with_lse != [False]))
@@ -60,6 +59,13 @@ class Collector(TorchDispatchMode):
             grad, q, k, v, o, _, mask, _ = args
             self._count(backward_problem(columns(q), columns(k), columns(v), columns(o), columns(grad), mask))
         return function(*args, **options)
+
+    def hear(self, name: str, args: Any, options: Any) -> None:
+        """Counts a call of one of torch's operators."""
+        if name in _PRODUCTS:
+            self._count_product(args[0], args[1])
+        else:
+            _ATTENTION[name](self._listener, lambda *_, **__: None)(None, *args, **options)
 
     def _count_product(self, a: torch.Tensor, b: torch.Tensor) -> None:
         if a.is_cuda and b.is_cuda and a.dtype == b.dtype and a.dtype in _engine.WORDS and a.numel() and b.numel():
@@ -74,9 +80,49 @@ class Collector(TorchDispatchMode):
             pass  # no problem of ours: aten runs it as before
 
 
+@contextlib.contextmanager
+def listening(hear: Callable[[str, Any, Any], None], *, key: str = "CUDA") -> Iterator[None]:
+    """Tells of every product and attention that reaches torch's own kernels meanwhile: its name, arguments and options.
+
+    Code made by torch.compile runs as usual. A TorchDispatchMode would not do: torch.compile leaves its code aside while one is active.
+    """
+
+    def tell(name: str, original: Any) -> Callable[..., Any]:
+        def run(keyset: Any, *args: Any, **options: Any) -> Any:
+            hear(name, args, options)
+            return original.call_boxed(keyset, *args, **options)
+
+        return run
+
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what is meant
+            for name in (*(each for each in _PRODUCTS if each.startswith("aten::")), *_ATTENTION):
+                try:
+                    original = torch.library.get_kernel(name, key)
+                except RuntimeError:
+                    continue  # a torch without this kernel calls no such kernel
+                library.impl(name.removeprefix("aten::"), tell(name, original), key, with_keyset=True, allow_override=True)
+        yield
+    finally:
+        library._destroy()
+
+
 def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
-    """The products and attentions that `step` runs on this device, and how often each."""
+    """The products and attentions that `step` runs on this device, and how often each.
+
+    Runs it three times: as eager code, once so that torch.compile has made its code, and as that code runs, which has other products where
+    torch.compile pads or fuses them.
+    """
     with Collector() as collector:
         step()
+    problems = collector.problems
+    if hasattr(torch.library, "get_kernel"):
+        step()
+        compiled = Collector()
+        with listening(compiled.hear):
+            step()
+        problems |= compiled.problems  # each as often as where it runs oftener
     torch.cuda.synchronize()
-    return dict(collector.problems)
+    return dict(problems)

@@ -92,12 +92,14 @@ def tune(
     sane_masks: bool = True,
     **options: Any,
 ) -> ModelReport:
-    """Runs `model(*example_inputs)` once, tunes the products and attentions that it runs, and reports each one's time before and after beside torch's.
+    """Runs `model(*example_inputs)` three times, tunes the products and attentions that it runs, and reports each one's time before and after
+    beside torch's.
 
-    backward: runs `.sum().backward()` of the (first) result too, and tunes what that runs. budget, total_budget, progress and options are
-    `autotune.sweep`'s; the search runs in processes of its own and needs part of the GPU's memory for itself. Afterwards every plan is looked up
-    anew, so that `patch()` and the operators use the winners. sane_masks: gives a module's attention masks that torch's own fused kernels take
-    (see `autotune.torch.sane_masks`), and leaves it so; the report's `masks.undo()` takes them back. Models are called as they are: without torch.compile.
+    What torch.compile made of a model may be given too: then both the products of the model and those of its code are tuned, which differ where
+    torch.compile pads or merges them. backward: runs `.sum().backward()` of the (first) result too, and tunes what that runs. budget,
+    total_budget, progress and options are `autotune.sweep`'s; the search runs in processes of its own and needs part of the GPU's memory for
+    itself. Afterwards every plan is looked up anew, so that `patch()` and the operators use the winners. sane_masks: gives a module's attention
+    masks that torch's own fused kernels take (see `autotune.torch.sane_masks`), and leaves it so; the report's `masks.undo()` takes them back.
     """
 
     def step() -> None:

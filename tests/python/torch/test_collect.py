@@ -1,0 +1,53 @@
+"""What tune() hears of the products that run, on the CPU's kernels in the place of a GPU's."""
+
+import unittest
+
+import torch
+
+from autotune.torch._collect import listening
+
+
+class Listening(unittest.TestCase):
+    def heard(self, step):
+        found = []
+        with listening(lambda name, args, options: found.append((name, *(tuple(each.shape) for each in args[:2]))), key="CPU"):
+            result = step()
+        return found, result
+
+    def test_hears_products_and_gives_torchs_result(self):
+        a, b = torch.randn(3, 4), torch.randn(4, 5)
+        wanted = a @ b
+        found, result = self.heard(lambda: a @ b)
+        self.assertEqual(found, [("aten::mm", (3, 4), (4, 5))])
+        self.assertTrue(torch.equal(result, wanted))
+        self.assertTrue(torch.equal(a @ b, wanted))  # and torch has its kernels back
+
+    def test_hears_gradients(self):
+        a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5, requires_grad=True)
+        found, _ = self.heard(lambda: (a @ b).sum().backward())
+        self.assertEqual([name for name, *_ in found], ["aten::mm"] * 3)
+        self.assertEqual(a.grad.shape, a.shape)
+
+    def test_hears_what_compiled_code_runs(self):
+        def both(x, weight):  # torch.compile makes one product of what is one product
+            return torch.relu(x @ weight) + (x @ weight)
+
+        code = torch.compile(both)
+        x, weight = torch.randn(8, 16), torch.randn(16, 24)
+        wanted = code(x, weight)
+        eager, _ = self.heard(lambda: both(x, weight))
+        found, result = self.heard(lambda: code(x, weight))
+        self.assertEqual(len(eager), 2)
+        self.assertEqual(found, [("aten::mm.out", (8, 16), (16, 24))])
+        self.assertTrue(torch.equal(result, wanted))
+
+    def test_an_error_gives_torch_its_kernels_back(self):
+        a = torch.randn(3, 4)
+        for _ in range(2):
+            with self.assertRaises(RuntimeError):
+                self.heard(lambda: a @ a)
+        self.assertEqual((a @ a.t()).shape, (3, 3))
+
+
+if __name__ == "__main__":
+    unittest.main()
