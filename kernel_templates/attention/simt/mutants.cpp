@@ -36,7 +36,7 @@ std::vector<Mutant> attention_simt() {
         {.name = "part_not_waited_for",
          .find = "        ptx::cp_async_wait<stages - 2>();\n", .replace = "", .options = {{"dtype", "f32"}}, .races = true},
         {.name = "part_overwritten_early",
-         .find = "        __syncthreads();  // this part is there, and the one whose slot is filled next is read\n", .replace = "",
+         .find = "        __syncthreads();  // this part has arrived, and the part in the next slot to be filled has been read\n", .replace = "",
          .races = true},
     });
 }

@@ -61,7 +61,7 @@ std::vector<Mutant> gemm_mma() {
          .replace = "const int valid = 2 * chunk;",
          .shape = "72x72x72"},
         {.name = "no_barrier_before_the_slabs",
-         .find = "    __syncthreads();  // the slabs lie where the ring was\n",
+         .find = "    __syncthreads();  // the slabs overwrite the ring\n",
          .replace = "",
          .shape = "256x256x512", .races = true},
         {.name = "sums_in_f16",

@@ -11,7 +11,8 @@ std::vector<Mutant> gemm_simt_f32() {
         {.name = "line_outside_read",
          .find = "return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;",
          .replace = "return k_is_contiguous ? in_k : in_lines;",
-         // Behind the first item of the batch lie the second's elements, so a GPU shows what is read there.
+         // The first item of the batch is followed by the second's elements, so on a GPU a read beyond the first changes the
+         // result.
          .shape = "64x64x73", .options = {{"layout", "tn"}, {"batch", "2"}}},
         {.name = "next_tile_not_waited_for",
          .find = "            ptx::cp_async_wait<ahead - 1>();\n            __syncthreads();\n        };",
