@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A folder of templates that is gone after the test.
+// A folder of templates that is deleted after the test.
 class TemplatesFolder {
   public:
     TemplatesFolder() : path_(fs::path(::testing::TempDir()) / ("templates_" + std::to_string(::getpid()))) {
@@ -127,7 +127,7 @@ TEST(Catalogue, AHeaderThatOnlyTheDirectoryHasIsPartOfWhatIncludesIt) {
     EXPECT_NE(Catalogue::from_directory(folder.path()).template_identity(family), one.template_identity(family));
 }
 
-// A text's every line with other words for people: a comment at its end, where one may stand, and more white space.
+// A text with different comments and white space: a comment at the end of every line that may have one, and more spaces.
 std::string reworded(const std::string& text) {
     std::string all;
     bool is_continued = false;
@@ -146,12 +146,13 @@ std::string reworded(const std::string& text) {
     return all;
 }
 
-// A folder with all that is embedded, each text as `changed` makes it.
+// Writes all embedded texts to a folder, each as `changed` returns it.
 void write_all(const TemplatesFolder& folder, const std::function<std::string(const std::string&)>& changed) {
     for (const EmbeddedFile& file : registry().files) folder.write(std::string(file.name), changed(std::string(file.text)));
 }
 
-// Both identities of every family: of its template and of the instance with its default config for the first example it takes.
+// Both identities of every family: of its template, and of the instance with its default config for the first example that it
+// accepts.
 std::map<std::string, std::string> identities_of(const Catalogue& catalogue) {
     std::map<std::string, std::string> identities;
     const Device device = *reference_device("sm_90a");
@@ -187,7 +188,7 @@ TEST(Catalogue, AMovedHeaderKeepsBothIdentities) {
     EXPECT_EQ(identities_of(Catalogue::from_directory(folder.path())), identities_of(Catalogue::embedded()));
 }
 
-// One constant, one string literal and one directive, in a family's own text and in a header of many.
+// Changes one constant, one string literal and one directive, in a family's own text and in a header that many share.
 TEST(Catalogue, ChangedCodeChangesBothIdentities) {
     struct Change {
         const char *file, *from, *to;
@@ -223,14 +224,14 @@ std::string refusal_of(const TemplatesFolder& folder) {
     return "";
 }
 
-// A folder in the layout of an earlier version, or with a family that this build lacks, would change nothing and say nothing.
+// A folder in the layout of an earlier version, or with a family that this build lacks, would silently have no effect.
 TEST(Catalogue, AFileOfTheDirectoryWithoutAnEffectIsRefused) {
     const TemplatesFolder folder;
     const std::string begin = "in the templates folder '" + folder.path() + "' the file ";
     folder.write("gemm/pack.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),
               begin + "gemm/pack.cuh has no effect: this version reads it as gemm/device/pack.cuh; move it there");
-    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text brings its own headers
+    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text comes with its own headers
     EXPECT_EQ(refusal_of(folder), "");
     folder.write("add/reference.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),
@@ -262,7 +263,7 @@ TEST(Catalogue, TwoHeadersOfOneBaseNameInOneTemplateAreRefused) {
     EXPECT_EQ(refusal_of(folder), "");
 }
 
-// A header's macro that makes strings of its arguments makes white space count in the text that uses it.
+// If a header's macro turns its arguments into strings, white space counts in the text that uses the macro.
 TEST(Catalogue, WhiteSpaceCountsBesideAMacroThatShowsIt) {
     for (const bool shows : {true, false}) {
         std::vector<std::map<std::string, std::string>> identities;

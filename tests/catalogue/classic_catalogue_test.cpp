@@ -1,5 +1,4 @@
-// The variants of hgemm and sgemm that people learn from and compare, row by row as they are told, and the named config that each
-// is.
+// The hgemm and sgemm variants of tutorials and comparisons, row by row, with the named config for each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +19,7 @@ struct Row {
     const char* variant;
     const char* family;
     std::vector<std::string> names;
-    bool is_for_f32_sums = true;  // false: its sums fit the register file in f16 alone
+    bool is_for_f32_sums = true;  // false: its sums fit into registers only in f16
 };
 
 std::vector<std::string> staged(const std::string& before, const std::vector<std::string>& after) {
@@ -81,7 +80,7 @@ std::vector<Row> mma_rows() {
             {"x2 in K, both", mma, staged(base + "x2_smem_swizzle_rbuf", orders)}};
 }
 
-// Those of f32, by the op whose problems they take.
+// The f32 rows, by the op whose problems they run.
 std::vector<Row> sgemm_rows() {
     const std::string t8 = "t_8x8_sliced_k_f32x4", k16 = "t_8x8_sliced_k16_f32x4_bcf_dbuf";
     const char* simt = "gemm/simt_f32";
@@ -126,7 +125,7 @@ std::vector<Row> rows_of(const std::string& op) {
 
 class ClassicCatalogue : public testing::TestWithParam<const char*> {
   protected:
-    // The rows that are missing or illegal for an op on a device of this architecture, one a line.
+    // The rows that are missing or illegal for an op on a device of this architecture, one per line.
     std::string missing(const std::string& op) const {
         const Problem problem = catalogue_.problem({op, "4096x4096x2048", {}});
         const Device device = reference_device(GetParam()).value();
@@ -162,7 +161,7 @@ TEST_P(ClassicCatalogue, EveryRowOfF32IsANamedConfig) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"), test::NamedByParameter());
 
-// 99 KiB of shared memory hold all but five stages of the largest tile.
+// 99 KiB of shared memory are enough for everything but five stages of the largest tile.
 class ClassicCatalogueInLittleMemory : public ClassicCatalogue {};
 
 TEST_P(ClassicCatalogueInLittleMemory, OnlyFiveStagesOf256x256AreMissing) {

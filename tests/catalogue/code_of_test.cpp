@@ -51,14 +51,14 @@ TEST(CodeOf, ALineCommentGoesOnBehindABackslash) {
     EXPECT_EQ(code_of("int long\\\ner;"), "int longer ;");
 }
 
-// Compilers disagree on whether such a line goes on, and white space in a raw string is part of it.
+// Compilers disagree on whether such a line is continued, and white space in a raw string is part of it.
 TEST(CodeOf, TakesUnclearTextsAsTheyAre) {
     for (const std::string text : {"int a; // words \\ \nint b;", "auto a = R\"x( // b )x\";  // words", "u8R\"(a)\"  ;"})
         EXPECT_EQ(code_of(text), text);
     EXPECT_EQ(code_of("int R; // R\"(\n"), "int R ;");
 }
 
-// Where white space, comments or places can be seen by the code, or compilers differ, the text itself counts.
+// If the code can depend on white space, comments or positions, or compilers differ, the whole text counts.
 TEST(CodeOf, TakesTextsAsTheyAreThatShowTheirSpelling) {
     for (const std::string text : {"#define A(x) #x\nA(1 +  2)  // words", "%:define A  1\n", "int a<:3:>;  // words", "<%  %>",
                                    "int a;\r  int b;", "int line = __LINE__;  // words", "assert(a  > 0);",
@@ -69,7 +69,7 @@ TEST(CodeOf, TakesTextsAsTheyAreThatShowTheirSpelling) {
     EXPECT_EQ(code_of("a<::b>  c"), "a < :: b > c");  // two operators: no bracket
 }
 
-// An argument of one token has no white space within, and a macro that is undefined again is seen by no other text.
+// An argument of one token contains no white space, and an undefined macro is not visible to other texts.
 TEST(CodeOf, StringsOfMacrosShowTheSpellingOfSeveralTokens) {
     const std::string macro = "#define A(x) #x\n", passes = "#define B(y) A(y)\n", end = "\n#undef A\n#undef B\n";
     EXPECT_FALSE(shows_spelling(macro + "A(1) A( b ) A(\"a  b\") A()" + end));
@@ -135,7 +135,7 @@ TEST(CodeOf, OfCodeIsTheSame) {
         EXPECT_EQ(code_of(code_of(header.text())), code_of(header.text())) << header.name;
 }
 
-// Tokens of a random text, line ends of directives among them, spelled with random white space and comments between.
+// Random tokens, including line ends of directives, spelled with random white space and comments between them.
 class RandomText {
   public:
     explicit RandomText(unsigned seed) : random_(seed) {
@@ -148,7 +148,7 @@ class RandomText {
             add_words(1 + pick(8));
         }
     }
-    // The tokens as they are, and in one random spelling.
+    // The tokens, unchanged and in one random spelling.
     std::string plain() const {
         std::string text;
         for (const std::string& token : tokens_) text += token == "\n" ? token : token + " ";
@@ -175,7 +175,7 @@ class RandomText {
             "->", "...",     "a_${k}", ";",       "{",          "}",     "##",   "\"\\\"\"", "&&", "&", "/", "*", "%",   "L'a'"};
         for (std::size_t i = 0; i < count; ++i) tokens_.push_back(words[pick(words.size())]);
     }
-    // Whether nothing need stand between the two: the one or the other is no part of a longer token.
+    // Whether the two need no separator: neither becomes part of a longer token.
     static bool stands_alone(const std::string& before, const std::string& after) {
         const auto is_single = [](const std::string& token) {
             return token == "(" || token == ")" || token == ";" || token == "{" || token == "}";

@@ -11,7 +11,7 @@
 
 namespace autotune::test {
 
-// What compiling gave, by identity, on all cores at once: compiling is most of the time of a test on a GPU.
+// Compiles on all cores at once and returns the results by identity: compiling takes most of the time of a test on a GPU.
 inline std::map<std::string, jit::CompileResult> compile_together(const gpu::Nvrtc& nvrtc, const jit::CubinCache& cache,
                                                                   const std::vector<jit::Rendered>& wanted) {
     std::map<std::string, const jit::Rendered*> distinct;

@@ -1,6 +1,6 @@
-// Every family of every op against the op's reference, in full, on problems chosen to be awkward: exact and numeric tests, red
-// zones, unwritten elements, inputs untouched, the same bits twice. Configs: the default, a few named ones and a seeded sample of
-// the space; and every named config on problems of its own.
+// Runs every family of every op on edge-case problems and compares it with the op's reference, in full: exact and numeric tests,
+// red zones, unwritten elements, unchanged inputs, the same bits twice. Configs: the default, a few named ones and a seeded
+// sample of the space; and every named config on problems of its own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ namespace {
 
 using Requests = std::vector<ProblemRequest>;
 
-// What one problem is tried with.
+// The candidates for one problem.
 struct Group {
     Problem problem;
     std::vector<Config> configs;
@@ -35,7 +35,7 @@ int env_int(const char* name, int fallback) {
     return text == nullptr ? fallback : std::atoi(text);
 }
 
-// AUTOTUNE_CONFORMANCE_PART=I/N: whether the problem is of the Ith of N parts, counted from 0.
+// AUTOTUNE_CONFORMANCE_PART=I/N: whether the problem belongs to part I of N, counted from 0.
 bool is_of_part(std::size_t problem) {
     const char* text = std::getenv("AUTOTUNE_CONFORMANCE_PART");
     std::size_t part = 0, parts = 1;
@@ -64,7 +64,7 @@ Requests gemm_requests() {
         all.push_back(gemm("100x72x200", {{"dtype", "f16"}, {"layout", layout}, {"lda", "208"}, {"ldb", "216"}, {"ldc", "80"}}));
         all.push_back(
             gemm("65x67x69", {{"dtype", "f16"}, {"layout", layout}, {"lda", "71"}, {"ldb", "73"}, {"ldc", "75"}, {"beta", "1"}}));
-        // Aligned rows whose last 16 bytes hold elements beyond the matrix: nobody may write those.
+        // Aligned rows whose last 16 bytes contain elements beyond the matrix, which no kernel may write.
         all.push_back(
             gemm("131x177x140", {{"dtype", "f16"}, {"layout", layout}, {"lda", "144"}, {"ldb", "184"}, {"ldc", "184"}}));
         all.push_back(gemm("384x500x2048",
@@ -78,7 +78,7 @@ Requests gemm_requests() {
             gemm("264x136x1032",
                  {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}, {"batch", "2"}}));
         all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
-        // What beta multiplies, under every way to divide a product and to store it.
+        // With a non-zero beta: every way to divide a product and to store it.
         for (const std::string shape : {"2048x1536x1024", "512x512x4096", "24x1024x4096", "1032x517x2049", "1333x24x328"})
             all.push_back(gemm(shape, {{"dtype", "bf16"}, {"layout", layout}, {"beta", "-1.25"}, {"alpha", "0.5"}}));
         all.push_back(gemm("384x500x2048", {{"dtype", "f16"},
@@ -109,7 +109,7 @@ Requests f32_gemm_requests() {
             all.push_back({op, "1024x768x512", {{"layout", layout}}});
         }
     }
-    // Shorter sums of it are not split.
+    // This compute type does not split shorter sums.
     for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
         all.push_back({"sgemm_tc", "129x257x387", {{"layout", layout}}});
         all.push_back({"sgemm_tc", "66x70x290", {{"layout", layout}, {"align", "8"}, {"batch", "3"}, {"beta", "1"}}});
@@ -120,7 +120,7 @@ Requests f32_gemm_requests() {
     return all;
 }
 
-// fp8 in both accumulators, every way to scale and every type of C, rows that are not aligned, few rows, and long K.
+// fp8 with both accumulators, every kind of scale and every type of C, rows that are not aligned, few rows, and long K.
 Requests fp8_gemm_requests() {
     const std::string fast = "f32fast";
     Requests all;
@@ -143,7 +143,8 @@ Requests fp8_gemm_requests() {
     return all;
 }
 
-// One element to several rounds of the whole GPU, ragged and round, every alignment, and operands that differ in it.
+// One element up to several rounds of the whole GPU, with and without tails, every alignment, and operands with different
+// alignments.
 Requests add_requests() {
     Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
     for (const std::string op : {"sadd", "hadd", "badd"}) {
@@ -157,7 +158,7 @@ Requests add_requests() {
     return all;
 }
 
-// One element to the longest row, one row to more than a filling of the GPU; every width of access, gaps between rows, scales of
+// One element up to the longest row, one row up to more than fill the GPU; every width of access, gaps between rows, scales of
 // either sign, with and without the second output.
 Requests softmax_requests() {
     Requests all;
@@ -179,8 +180,8 @@ ProblemRequest attention(const std::string& shape, std::map<std::string, std::st
     return {"attention", shape, std::move(options)};
 }
 
-// One query to more than a tile, lengths that differ, rows without a key, heads that share keys, every mask, head sizes that are
-// no multiple of a step, rows outside heads, narrow alignment.
+// One query up to more than a tile, different lengths, rows without a key, heads that share keys, every mask, head sizes that are
+// no multiple of a step, rows outside heads, small alignments.
 Requests attention_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -208,7 +209,7 @@ Requests attention_requests() {
     return all;
 }
 
-// Sequences of different lengths one after the other: tails in each, empty ones, heads that share keys, every mask, both orders.
+// Packed sequences of different lengths: tails in each, empty ones, heads that share keys, every mask, both orders.
 Requests packed_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -254,7 +255,7 @@ Requests attention_bwd_requests() {
     return all;
 }
 
-// Every type of C and of a bias, with each way to scale: whole tiles, few rows, batches, tails, rows that are not aligned,
+// Every type of C and of a bias, with each kind of scale: whole tiles, few rows, batches, tails, rows that are not aligned,
 // several tiles.
 Requests epilogue_requests() {
     Requests all;
@@ -292,7 +293,7 @@ Requests awkward_requests() {
 }
 
 // For named configs: every layout and accumulator, aligned and not, with tails in every extent, and wide enough for the widest
-// panels that names speak of.
+// named panels.
 Requests named_requests() {
     Requests all;
     for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
@@ -332,7 +333,7 @@ Requests named_requests() {
     return all;
 }
 
-// As small as a block of 128x128 is legal on: what compute-sanitizer has the patience for.
+// The smallest problems on which a block of 128x128 is legal, for compute-sanitizer, which is slow.
 Requests small_requests() {
     Requests all;
     for (const std::string layout : {"nn", "tt"}) {
@@ -357,7 +358,7 @@ Requests small_requests() {
     return all;
 }
 
-// All named configs, or those alone that differ in their text.
+// All named configs, or only those with different text.
 std::vector<Config> named_configs(const SearchSpace& space, bool distinct_texts) {
     std::set<std::string> seen;
     std::vector<Config> chosen;
@@ -410,8 +411,8 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         return std::make_shared<const gpu::Library>(driver(), compiled.cubin);
     }
 
-    // `choose` picks the configs of the nth problem from its space. Problems of other ops, and those that the family refuses, are
-    // left out.
+    // `choose` selects the configs of the nth problem from its space. Problems of other ops, and those that the family refuses,
+    // are skipped.
     using Choose = std::function<std::vector<Config>(const SearchSpace&, std::size_t)>;
     std::vector<Group> groups(const Family& family, const Requests& requests, const Choose& choose) const {
         std::vector<Group> all;
@@ -433,7 +434,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         std::printf("%s: %zu problems, %d candidates verified, %d rejected by the compiler's report\n", GetParam().c_str(),
                     all.size(), verified_, rejected_);
         EXPECT_GT(verified_, 0);
-        EXPECT_GE(verified_, rejected_);  // a template that most configs spill or serialise in is not sound
+        EXPECT_GE(verified_, rejected_);  // a template most of whose configs spill or serialise is broken
     }
 
     // All instances and references.
@@ -448,7 +449,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         results_ = compile_together(*nvrtc_, cache_, wanted);
     }
 
-    // One line a failure; a sticky error ends the test.
+    // One line per failure; a sticky error ends the test.
     void verify_group(const Family& family, const Group& group) {
         const Op& op = catalogue_.op_of(group.problem);
         const jit::CompileResult& made = results_.at(jit::render_reference(catalogue_, op, group.problem, target_).identity);
@@ -503,7 +504,7 @@ TEST_P(Conformance, EpiloguesOfFp8AgreeWithTheReference) {
     expect_right(family, groups(family, epilogue_requests(), choose));
 }
 
-// Names that differ in the order of blocks alone are all tried on the first problems only.
+// Names that differ only in the order of blocks are all tried, but only on the first problems.
 TEST_P(Conformance, EveryNamedConfigAgreesInAllLayoutsAlignedAndNot) {
     const Family& family = *catalogue_.find_family(GetParam());
     const auto choose = [](const SearchSpace& space, std::size_t turn) { return named_configs(space, turn >= 2); };

@@ -7,7 +7,7 @@
 namespace autotune::test {
 namespace {
 
-// The same elements in the same places, whatever dimensions of one element stand between.
+// Whether both have the same elements at the same addresses, ignoring dimensions of one element.
 bool lie_alike(const Tensor& one, const Tensor& other) {
     const auto extended = [](const Tensor& tensor) {
         std::vector<Dim> dims = tensor.dims;

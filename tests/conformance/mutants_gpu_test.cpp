@@ -1,6 +1,6 @@
-// Every mutant through the verifier on a GPU: what changes a result is rejected, what only races is looked for by repetition. The
-// same config of the sound template passes, so that it is the fault that is found. Prints a table. AUTOTUNE_MUTANTS=races leaves
-// out all but the racing ones, for compute-sanitizer's racecheck, which names them by symbol.
+// Runs every mutant through the verifier on a GPU: it must reject mutants that change a result, and find those that only race by
+// repetition. The same config of the sound template must pass, which proves that the fault is found. Prints a table.
+// AUTOTUNE_MUTANTS=races runs only the racing ones, for compute-sanitizer's racecheck, which names them by symbol.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -17,8 +17,8 @@
 namespace autotune::test {
 namespace {
 
-// One template's candidate on its problem: the mutant, or the sound one beside it. Without a source where the device does not
-// have the family; with a failure where the template has moved on from the mutant.
+// One template's candidate on its problem: the mutant or the sound one. It has no source if the device does not have the family,
+// and a failure if the template has changed so that the mutant no longer applies.
 struct Subject {
     Catalogue catalogue;
     Problem problem;
@@ -27,7 +27,7 @@ struct Subject {
     std::string failure;
 };
 
-// The numbers of the mutants whose tests the filter and the shard leave.
+// The indices of the mutants whose tests the filter and the shard select.
 std::set<std::size_t> selected() {
     std::set<std::size_t> chosen;
     const testing::UnitTest& all = *testing::UnitTest::GetInstance();
@@ -41,7 +41,7 @@ std::set<std::size_t> selected() {
     return chosen;
 }
 
-// What the tests need, compiled, and the GPU's side of verifying; made once for all tests.
+// Compiled kernels and the verifier's GPU objects; made once for all tests.
 class Laboratory {
   public:
     Laboratory()
@@ -67,7 +67,7 @@ class Laboratory {
     Subject& mutant(std::size_t number) { return subjects_.at(2 * number); }
     Subject& sound(std::size_t number) { return subjects_.at(2 * number + 1); }
 
-    // Empty if it is right in every run; else what was wrong.
+    // Empty if every run is right; else what was wrong.
     std::string examine(const Subject& subject, int runs) {
         if (!subject.failure.empty()) return "does not compile: " + subject.failure;
         const jit::CompileResult& kernel = results_.at(subject.rendered.identity);

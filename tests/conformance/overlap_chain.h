@@ -14,18 +14,19 @@
 
 namespace autotune::test {
 
-// Launches on one stream, each of which reads what the one before wrote and overwrites what that one read: two buffers, so that a
-// kernel that starts before its turn reads old values or spoils its predecessor's. docs/measuring.md names this test "overlap".
+// Launches on one stream, each of which reads what the previous one wrote, and overwrites what the previous one read. With two
+// buffers, a kernel that starts before its turn reads old values or corrupts its predecessor's. docs/measuring.md calls this test
+// "overlap".
 //
-//   step i:  buffer[1 - i % 2] = op(buffer[i % 2])          by the links in turn
-//            buffer[1 - i % 2] += buffer[i % 2]             if the chain has an adding link; in place
+// - step i: buffer[1 - i % 2] = op(buffer[i % 2]), by the links alternately
+// - if the chain has an adding link: buffer[1 - i % 2] += buffer[i % 2], in place
 //
-// Where the problem accumulates all steps read and write one buffer.
+// If the problem accumulates, all steps read and write one buffer.
 class OverlapChain {
   public:
     static constexpr int kSteps = 24;
 
-    // A kernel that takes part, loaded.
+    // A loaded kernel of the chain.
     struct Kernel {
         Problem problem;
         LaunchPlan plan;
@@ -40,10 +41,10 @@ class OverlapChain {
     // c = a + b on as many elements as the buffers have.
     void add_in_place(const Kernel& adding);
 
-    // Of `runs` replays of the chain captured in a graph, how many end with other bits than the chain launched one kernel at a
+    // How many of `runs` replays of the chain, captured in a graph, end with other bits than the chain launched one kernel at a
     // time, with a wait after each and without programmatic dependent launch.
     int wrong(int runs);
-    // Whether the right answer tells anything: not all NaN, and other bits after one step more.
+    // Whether the right result can show faults: not all NaN, and different bits after one more step.
     bool is_telling();
 
   private:
@@ -52,12 +53,12 @@ class OverlapChain {
         std::unique_ptr<jit::BoundLaunch> overlapping, apart;
         gpu::Buffer workspace;
         std::vector<std::uint64_t> scalars;
-        std::vector<gpu::Buffer> tensors;  // those that are not handed on; of one byte where they are
+        std::vector<gpu::Buffer> tensors;  // tensors that are not passed on; one byte for those that are
         HandOver hand;
         bool in_place = false;
     };
     Link make_link(const Kernel& kernel);
-    const gpu::Buffer& buffer(int step) const;  // that step `step` reads
+    const gpu::Buffer& buffer(int step) const;  // the buffer that step `step` reads
     void launch(const Link& link, bool overlapping, int step);
     void launch_step(int step, bool overlapping);
     void begin();

@@ -1,5 +1,5 @@
-// Kernels that start before the one in front of them has ended, in chains where that matters: every family that has programmatic
-// dependent launch gives the bits of the chain that is launched one kernel at a time; each mutant that does not wait is found.
+// Kernels that start before the previous one has ended, in chains where that matters. Every family with programmatic dependent
+// launch must give the bits of the chain launched one kernel at a time, and each mutant that does not wait must be found.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRuns = 40, kRunsOfMutants = 200;
 
-// Products of a square weight, so that C has the shape of A; sizes that leave room on an SM for the next launch, and one that
-// fills the GPU.
+// Products with a square weight matrix, so that C has the shape of A; sizes that leave room on an SM for the next launch, and one
+// that fills the GPU.
 std::vector<ProblemRequest> chained_problems() {
     std::vector<ProblemRequest> all;
     for (const char* shape :
@@ -36,7 +36,8 @@ std::vector<ProblemRequest> chained_problems() {
         all.push_back({"bgemm", shape, {{"layout", "nt"}, {"beta", "1"}}});
         all.push_back({"hgemm", shape, {{"beta", "1"}}});
     }
-    // fp8 has no result of the operands' type: C is added to, or is the next product's scales.
+    // fp8 has no result of the operands' type: the chain passes C on as the tensor that is added to, or as the next product's
+    // scales.
     for (const char* acc : {"f32", "f32fast"}) {
         for (const char* shape : {"16x4096x4096", "256x256x256", "1000x1000x1008"})
             all.push_back({"fp8gemm", shape, {{"acc", acc}, {"beta", "1"}}});
@@ -48,15 +49,15 @@ std::vector<ProblemRequest> chained_problems() {
     }
     for (const char* shape : {"8x64", "128x1000", "132x4096", "600x8192", "4x131072"})
         all.push_back({"softmax", shape, {{"dtype", "bf16"}, {"scale", "8"}, {"lse", "yes"}}});
-    // With the usual scale, attention to its own result ends in the same bits wherever it began: no chain shows what was read
-    // early.
+    // With the usual scale, attention applied to its own result converges to the same bits from any start, so a chain would not
+    // show early reads.
     for (const char* mask : {"none", "causal"})
         all.push_back({"attention", "1x4x256x64", {{"dtype", "bf16"}, {"mask", mask}, {"scale", "1"}}});
     all.push_back({"attention", "2x8x4x64", {{"dtype", "bf16"}, {"kv-len", "1024"}, {"scale", "1"}}});
     return all;
 }
 
-// The default and a seeded sample, of the configs whose kernels may start early.
+// The default and a seeded sample of the configs whose kernels may start early.
 std::vector<Config> overlapping_configs(const Family& family, const Problem& problem, const Device& device, std::size_t count) {
     const SearchSpace space = family.space(problem, device);
     std::vector<Config> legal = space.enumerate({}, 10'000);
@@ -102,7 +103,7 @@ class OverlapTest : public GpuTest {
         Problem problem;
         Config config;
     };
-    // In the order asked for; what the compiler's report rejects is left out.
+    // In the given order; skips kernels that the compiler's report rejects.
     std::vector<OverlapChain::Kernel> kernels(const Catalogue& catalogue, const std::vector<Wanted>& wanted) const {
         std::vector<jit::Rendered> rendered;
         for (const Wanted& one : wanted) {
@@ -120,7 +121,7 @@ class OverlapTest : public GpuTest {
         return all;
     }
 
-    // The kernel that adds in place behind each link: the default of the first family of op add that takes it.
+    // The kernel that adds in place after each link: the default of the first family of op add that accepts it.
     OverlapChain::Kernel adding(const Tensor& handed) const {
         const Problem problem = catalogue_.problem(
             {"add", std::to_string(handed.elements()), {{"dtype", std::string(traits_of(handed.dtype).word)}}});
@@ -132,7 +133,7 @@ class OverlapTest : public GpuTest {
         throw Error(ErrorCode::internal, "no family adds");
     }
 
-    // One chain, alone and with an addition behind each link; the second where values would settle otherwise.
+    // One chain, alone and with an addition after each link; the additions are for values that would converge otherwise.
     int wrong(const std::vector<OverlapChain::Kernel>& links, int runs) {
         int found = 0;
         for (const bool adds : {false, true}) {
@@ -155,7 +156,7 @@ class OverlapTest : public GpuTest {
     std::unique_ptr<tuner::Harness> harness_;
 };
 
-// A family and the word of an op in chained_problems(): what one test takes.
+// A family and the name of an op in chained_problems(): the parameters of one test.
 using FamilyAndWord = std::tuple<std::string, std::string>;
 
 class OverlapOfFamily : public OverlapTest, public ::testing::WithParamInterface<FamilyAndWord> {};
@@ -201,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Families, OverlapOfFamily, ::testing::ValuesIn(families
 
 class MixedOverlap : public OverlapTest, public ::testing::WithParamInterface<ProblemRequest> {};
 
-// Kernels of several families one after another: each starts under another one's end.
+// Kernels of several families one after another: each starts while another one ends.
 TEST_P(MixedOverlap, FamiliesOfOneOpInTurn) {
     const Problem problem = catalogue_.problem(GetParam());
     if (!hand_over(problem)) GTEST_SKIP() << "no input has the shape of the output";

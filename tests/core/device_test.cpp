@@ -38,7 +38,7 @@ TEST(Device, KeyHoldsTheSiliconAndNotTheName) {
     EXPECT_EQ(h200.key(), "cc9.0-sm132-l2_60-mem144-bus6016");
 }
 
-// The driver keeps more or less of it for itself: an H100 of 81,559 MiB has 81,090 MiB under another driver.
+// How much the driver reserves varies: an H100 of 81,559 MiB has 81,090 MiB under another driver.
 TEST(Device, KeyHoldsMemoryRoundedUpToEightGib) {
     DeviceIdentity h100{9, 0, 132, 50, 79, 5120, "NVIDIA H100 80GB HBM3"};
     EXPECT_EQ(h100.key(), "cc9.0-sm132-l2_50-mem80-bus5120");

@@ -79,10 +79,9 @@ TEST(DType, NanStaysNan) {
     for (const DType type : kSmallTypes) EXPECT_TRUE(std::isnan(round_to(type, std::numeric_limits<double>::quiet_NaN())));
 }
 
-// ---- against definitions written down once more ----
+// ---- against independent definitions ----
 
-// The two formats of 8 bits as their definition has them (Micikevicius et al., FP8 formats for deep learning, 2022), in plain
-// arithmetic.
+// The two 8-bit formats as defined by Micikevicius et al. (FP8 formats for deep learning, 2022), in plain arithmetic.
 double defined_e4m3(unsigned code) {
     const unsigned exponent = code / 8 % 16, mantissa = code % 8;
     if (exponent == 15 && mantissa == 7) return std::nan("");
@@ -120,8 +119,8 @@ TEST(DType, EveryCodeOfAByteStandsForWhatTheDefinitionSays) {
     }
 }
 
-// The nearest of all codes, of two equally near ones the even one. Beyond the largest by half a step or more: infinity where the
-// type has one.
+// The nearest of all codes; of two equally near ones the even one. Half a step or more beyond the largest: infinity if the type
+// has one.
 std::uint64_t nearest_code(DType type, double value) {
     unsigned best = 0;
     double best_distance = std::numeric_limits<double>::infinity();
@@ -180,7 +179,7 @@ TEST(DType, UnderflowLosesHalfTheLeastNumber) {
 
 TEST(DType, HasEveryIntegerUpToItsLimit) {
     for (const DTypeTraits& row : kDTypes) {
-        if (row.type == DType::f64) continue;  // the number above its limit is none of ours either
+        if (row.type == DType::f64) continue;  // the number above its limit is not valid either
         const auto most = static_cast<double>(exact_integers(row.type));
         EXPECT_EQ(round_to(row.type, most), most) << row.word;
         EXPECT_NE(round_to(row.type, most + 1), most + 1) << row.word;

@@ -1,4 +1,4 @@
-// Files as they come from others: src/core/system/read_file.h, src/core/system/write_file.h.
+// Files from outside: src/core/system/read_file.h, src/core/system/write_file.h.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,10 +60,10 @@ TEST_F(Files, AreReadWholeAndWithoutAMark) {
     EXPECT_EQ(empty.text, "");
     put(path("d"), std::string(300'000, 'x'));
     EXPECT_EQ(read_regular_file(path("d"), 300'000).text.size(), 300'000U);
-    EXPECT_EQ(read_regular_file("/proc/self/status", 1 << 20).text.substr(0, 5), "Name:");  // of no stated size
+    EXPECT_EQ(read_regular_file("/proc/self/status", 1 << 20).text.substr(0, 5), "Name:");  // a file without a stated size
 }
 
-// None of these is waited for, and none is read for ever.
+// The reader neither blocks on any of these nor reads forever.
 TEST_F(Files, ThatAreNoneAreNamedAndNotRead) {
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
     EXPECT_EQ(read_regular_file(path("fifo"), 100).why, "it is a pipe, not a regular file");
@@ -107,7 +107,7 @@ TEST_F(Files, ThatAreNotCommittedLeaveWhatWasThere) {
     EXPECT_THAT(names(), ElementsAre("a"));
 }
 
-// As a full disk: no file may grow beyond 1 KiB.
+// Simulates a full disk: no file may grow beyond 1 KiB.
 TEST_F(Files, OnAFullDiskCostNothing) {
     put(path("a"), "before");
     const pid_t child = ::fork();
@@ -130,7 +130,7 @@ TEST_F(Files, ThatCannotBeWrittenSayWhyAtOnce) {
     EXPECT_EQ(why_not_writable(path("none/a")).value(), ENOENT);
     EXPECT_EQ(why_not_writable(folder_).value(), EISDIR);
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-    EXPECT_EQ(why_not_writable(path("fifo")).value(), ENXIO);  // nobody reads it: no reason to wait
+    EXPECT_EQ(why_not_writable(path("fifo")).value(), ENXIO);  // it has no reader, but the call must not block
     EXPECT_FALSE(why_not_writable("/dev/null"));
 }
 

@@ -1,4 +1,4 @@
-// What a process may use of a machine, on machines made of files.
+// The share of a machine that a process may use, on simulated machines made of files.
 #include "src/core/system/processors.h"
 
 #include <gtest/gtest.h>

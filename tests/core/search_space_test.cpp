@@ -92,7 +92,7 @@ TEST(SearchSpace, EnumerateKeepsPinsAndStopsAtTheLimit) {
 }
 
 TEST(SearchSpace, ASampleIsFromTheWholeSpaceAndInOrder) {
-    SearchSpace space = wide(8);  // 7.8 million points less those where i is above j
+    SearchSpace space = wide(8);  // 7.8 million points without those where i is above j
     space.default_config = space.enumerate({}, 1).front();
     space.named = {
         {"last",
@@ -146,7 +146,7 @@ TEST(SearchSpace, CountsByDeclaredOrderWhenALaterParameterDecides) {
     std::swap(space.constraints[0], space.constraints[1]);
     space.constraints.push_back({"no tall tiles", {"block_m"}, [](const Config& c) { return c["block_m"] < 64; }});
     std::rotate(space.constraints.begin(), space.constraints.begin() + 1, space.constraints.end());
-    const SpaceCount count = space.count();  // order: too large, no tall tiles, groups
+    const SpaceCount count = space.count();  // in order: too large, no tall tiles, groups
     EXPECT_EQ(count.dropped.at("tile is too large"), 2U);
     EXPECT_EQ(count.dropped.at("no tall tiles"), 4U);
     EXPECT_EQ(count.dropped.at("groups need tall tiles"), 3U);
@@ -181,7 +181,7 @@ TEST(SearchSpace, NeighboursAreLegalAndDifferInOneParameterOrInATiedPair) {
         EXPECT_TRUE(space.contains(config));
         EXPECT_NE(config, start);
     }
-    // 64x32 is a double step: 64x64, between them, is too large.
+    // 64x32 is two steps away: 64x64, between them, is too large.
     EXPECT_THAT(near, ::testing::Contains(Config{{"block_m", 64}, {"block_n", 32}, {"group", 1}}));
     EXPECT_THAT(near, ::testing::Not(::testing::Contains(Config{{"block_m", 64}, {"block_n", 64}, {"group", 1}})));
 }
@@ -198,7 +198,7 @@ TEST(SearchSpace, AConfigOfAnotherStateIsAdoptedWhereThatIsLegal) {
     const std::optional<Config> adopted = space.adopt({{"block_n", 64}, {"forgotten", 3}});
     ASSERT_TRUE(adopted.has_value());
     EXPECT_EQ(adopted->to_string(), "block_m=32 block_n=64 group=2");
-    // 64 rows by the default's 64 columns are too large, by the least number of columns they are not.
+    // 64 rows with the default's 64 columns are too large, with the smallest number of columns they are not.
     space.default_config = {{"block_m", 16}, {"block_n", 64}, {"group", 1}};
     EXPECT_EQ(space.adopt({{"block_m", 64}})->to_string(), "block_m=64 block_n=16 group=1");
     EXPECT_EQ(space.adopt({{"block_m", 64}, {"block_n", 64}}), std::nullopt);

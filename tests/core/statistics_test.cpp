@@ -123,7 +123,7 @@ TEST(Statistics, BootstrapIntervalCoversTheMedianAsOftenAsItSays) {
         const stats::Estimate estimate = stats::bootstrap_median(noisy(30, 1, 0.02, seed), {.seed = seed});
         covered += estimate.low <= 1 && 1 <= estimate.high ? 1 : 0;
     }
-    EXPECT_GE(covered, 368);  // 95 % of 400, less three deviations of the count
+    EXPECT_GE(covered, 368);  // 95 % of 400, minus three standard deviations of the count
 }
 
 TEST(Statistics, SummaryHoldsMedianIntervalMinimumAndCount) {

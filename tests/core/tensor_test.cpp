@@ -105,7 +105,7 @@ bool meet_at(const Tensor& left, std::uint64_t left_base, const Tensor& right, s
     return meet(Footprint(left), left_base, Footprint(right), right_base);
 }
 
-// Columns of one matrix, and rows of heads that lie beside each other.
+// Columns of one matrix, and rows of adjacent heads.
 TEST(Footprint, ArraysThatTakeTurnsInOneMemoryDoNotMeet) {
     const Tensor left = with_dims({{64, 96}, {32, 1}}), right = with_dims({{64, 96}, {64, 1}});
     EXPECT_FALSE(meet_at(left, 4096, right, 4096 + 64));
@@ -127,7 +127,7 @@ TEST(Footprint, AnEmptyArrayMeetsNothing) {
     EXPECT_FALSE(meet_at(with_dims({{0, 1}}), 0, with_dims({{5, 1}}), 0));
 }
 
-// Against the bytes of all elements.
+// Compared with the bytes of all elements.
 TEST(Footprint, MeetsWhereABlockOfBytesDoes) {
     std::mt19937 random(7);
     const auto below = [&](int count) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(count)); };

@@ -22,7 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// Of opening the file, looking something up and writing a row: what any command does.
+// The error of opening the file, looking something up and writing a row, which any command does.
 std::string error_of_using(const std::string& path, bool read_only = false) {
     return database_error_of([&] {
         Store store = Store::open({.path = path, .read_only = read_only, .busy_timeout_ms = 50});
@@ -32,7 +32,7 @@ std::string error_of_using(const std::string& path, bool read_only = false) {
     });
 }
 
-// A message must name the file, say what is wrong, and what to do after a semicolon.
+// A message must name the file, say what is wrong, and after a semicolon what to do.
 auto says(const std::string& path, const std::string& wrong) {
     return AllOf(HasSubstr("database " + path), HasSubstr(wrong), HasSubstr("; "));
 }
@@ -48,7 +48,7 @@ void change(const std::string& path, const char* sql) {
     Connection(ConnectionOptions{.path = path}).run(sql);
 }
 
-// Runs `act` in a child as a user who owns nothing; root may write everything. 0: it held.
+// Runs `act` in a child as a user without any rights, because root may write everything. 0: it returned true.
 int as_nobody(const std::function<bool()>& act) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -77,7 +77,7 @@ TEST(BrokenFile, ZeroBytesAreAnErrorForAReader) {
 
 TEST(BrokenFile, TextIsNoDatabase) {
     const TempFolder folder;
-    for (const std::size_t size : {1U, 99U, 512U, 100'000U}) {  // SQLite alone overwrites the file of one byte
+    for (const std::size_t size : {1U, 99U, 512U, 100'000U}) {  // SQLite itself would overwrite the file of one byte
         const std::string content(size, 'x');
         write_file(folder / "a.db", content);
         EXPECT_THAT(error_of_using(folder / "a.db"), says(folder / "a.db", "is not a")) << size;
@@ -188,7 +188,7 @@ TEST(BrokenFile, AWinnerThatAnotherProgramDeletedIsTunedAgain) {
     Store store = Store::open({.path = folder / "a.db"});
     Winner fresh = sample_winner(sample_problem(900), 7);
     fresh.evidence.finalists.resize(1);
-    store.put(fresh);  // SQLite gives it the number 41, whose evidence is still there
+    store.put(fresh);  // SQLite gives it the number 41, whose old evidence still exists
     EXPECT_THAT(store.find(sample_problem(900), sample_device()).at(0).evidence.finalists, SizeIs(1));
     store.record_misses(std::vector<Miss>{{sample_problem(901), sample_device()}});
 }
@@ -218,7 +218,7 @@ TEST(BrokenFile, ARepairDeletesOrphansAndInvalidRowsAfterABackup) {
     Store store = Store::open({.path = folder / "a.db"});
     const FileHealth health = store.check();
     EXPECT_EQ(health.damage, "");
-    EXPECT_EQ(health.orphans, 10 + 20 + 1);  // evidence and finalists of ten, one winner
+    EXPECT_EQ(health.orphans, 10 + 20 + 1);  // evidence and finalists of ten winners, and one winner
     EXPECT_EQ(health.invalid, 1);
     const RepairReport report = store.repair();
     EXPECT_EQ(report.invalid, 1);
@@ -257,7 +257,7 @@ TEST(BrokenFile, AFolderOrAPipeIsNoFile) {
     EXPECT_THAT(error_of_using("/dev/null"), says("/dev/null", "is not a regular file"));
 }
 
-// SQLite would wait for ever for the pipe's writer.
+// SQLite would wait forever for the pipe's writer.
 TEST(BrokenFile, AJournalThatIsNoFileIsAnErrorAndNoHang) {
     const TempFolder folder;
     const std::string path = sound_file(folder);
@@ -336,7 +336,7 @@ TEST(BrokenFile, AnUnwritableFileIsOpenedForReadingWhereThatWillDo) {
     std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
     EXPECT_EQ(as_nobody([&] {
                   Store store = Store::open({.path = folder / "a.db", .or_read_only = true});
-                  store.record(sample_problem(), sample_device(), sample_trial(1));  // a search goes on without its trials
+                  store.record(sample_problem(), sample_device(), sample_trial(1));  // a search continues without its trials
                   return store.is_read_only() && store.warnings().at(0).kind == WarningKind::read_only &&
                          store.find(sample_problem(7), sample_device()).size() == 1 && !store.flush() &&
                          fault_of([&] { store.put(sample_winner()); }) == DatabaseFault::read_only;
@@ -400,7 +400,7 @@ TEST(BrokenFile, AFullDiskKeepsWhatWasStored) {
     const TempFolder folder;
     const std::string path = sound_file(folder);
     const pid_t child = ::fork();
-    if (child == 0) {  // a limit of file size stands in for the disk's
+    if (child == 0) {  // a file size limit simulates a full disk
         std::signal(SIGXFSZ, SIG_IGN);
         const auto size = std::filesystem::file_size(path);
         const rlimit limit{size, size};

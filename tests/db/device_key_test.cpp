@@ -1,4 +1,4 @@
-// A card is one device whatever its driver keeps of its memory, and files of older versions say so too.
+// A card is one device however much memory its driver reserves, even in files of older versions.
 #include "src/core/problem/device_key.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ Winner winner_on(const DeviceIdentity& device, std::int64_t m, double median_us)
     return winner;
 }
 
-// As the version before left a file of an H100 whose driver was updated: a device for each memory, winners and trials of both.
+// A file of the previous version for an H100 whose driver was updated: one device per memory size, winners and trials of both.
 void make_older_file(const std::string& path) {
     {
         Store store = Store::open({.path = path});
@@ -137,7 +137,7 @@ TEST(Misses, AreForgottenWhenTheirProblemIsTuned) {
     winner.doubt = "";
     winner.restricted_to = "family=gemm/mma";
     store.put(winner);
-    EXPECT_EQ(store.count_misses(), 2);  // these answer no call
+    EXPECT_EQ(store.count_misses(), 2);  // these are not used for calls
     winner.restricted_to = "";
     store.put(winner);
     ASSERT_EQ(store.count_misses(), 1);
@@ -153,7 +153,7 @@ TEST(Misses, AreBoundedAndThoseThatWereCalledLeastGo) {
         misses.push_back({sample_problem(m), sample_device(), "near", m == 5 ? 1 : 2});
     store.record_misses(misses);
     EXPECT_EQ(store.count_misses(), kMostMisses);
-    // In another second, so that what is recorded now is told from what was.
+    // Waits for another second, so that what is recorded now differs in its date.
     const std::string before = store.misses(1).at(0).date;
     while (utc_now() == before) ::usleep(10'000);
     store.record_misses(std::vector<Miss>{{sample_problem(kMostMisses + 1), sample_device(), "near", 1}});
@@ -162,7 +162,7 @@ TEST(Misses, AreBoundedAndThoseThatWereCalledLeastGo) {
     const auto has = [&](std::int64_t m) {
         return std::any_of(all.begin(), all.end(), [&](const MissRow& row) { return row.shape == sample_problem(m).shape(); });
     };
-    EXPECT_TRUE(has(kMostMisses + 1));  // although it was called once
+    EXPECT_TRUE(has(kMostMisses + 1));  // although it was called only once
     EXPECT_FALSE(has(5));
     EXPECT_TRUE(has(6));
 }

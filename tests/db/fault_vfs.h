@@ -8,11 +8,11 @@ namespace autotune::db::test {
 
 enum class Fault {
     once,      // one operation fails, later ones work: a bad sector
-    from_now,  // all fail from then on: a disk that is gone, or a process that is about to die
-    full,      // writes say that the disk is full from then on
+    from_now,  // all operations fail from then on: a disk that is gone, or a process that is about to die
+    full,      // writes report a full disk from then on
 };
 
-// SQLite's default file layer with operations that fail on demand, for as long as the object lives. One at a time.
+// SQLite's default file layer with operations that fail on demand, during the lifetime of the object. One at a time.
 class FaultVfs {
   public:
     FaultVfs();
@@ -20,9 +20,9 @@ class FaultVfs {
     FaultVfs(const FaultVfs&) = delete;
     FaultVfs& operator=(const FaultVfs&) = delete;
 
-    // Lets `operations` opens, reads, writes, syncs, cuts and deletes pass, and then fails.
+    // Lets `operations` operations (open, read, write, sync, truncate, delete) succeed, and then fails.
     void arm(int operations, Fault fault);
-    // Everything works again. Whether anything failed since arm().
+    // Makes everything work again. Returns whether anything failed since arm().
     bool disarm();
 
   private:

@@ -16,14 +16,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr int kMostOperations = 400;  // far more than any of these acts takes
+constexpr int kMostOperations = 400;  // far more than any of these actions needs
 
 class DiskFaults : public ::testing::TestWithParam<Fault> {
   protected:
     std::string path() const { return folder_ / "a.db"; }
 
-    // Fails the first, second, ... (each of the first 30, then every third) operation of `act` on a fresh copy of `sound` until
-    // all of it passes. `after` looks at what is left on a disk that works again, and is told what `act` said.
+    // Fails the first, second, ... operation of `act` (each of the first 30, then every third) on a fresh copy of `sound`, until
+    // all of it succeeds. `after` checks the result on a working disk, and gets the result of `act`.
     void fail_each_operation(const std::string& sound, const std::function<void()>& act,
                              const std::function<void(const std::string&)>& after) {
         int operations = 0;
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DiskFaults, ::testing::Values(Fault::once, Fault
     return tested.param == Fault::once ? "Once" : tested.param == Fault::from_now ? "FromNow" : "Full";
 });
 
-// A file system without locks, as Lustre and NFS may be: SQLite takes ENOLCK for a lock that another process holds.
+// Simulates a file system without locks, as Lustre and NFS may be: SQLite treats ENOLCK as a lock that another process holds.
 class NoLocks {
   public:
     explicit NoLocks(int code) {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// The samples' identity is a former one, and `stages` is `depth` today.
+// The samples' identity is a former one, and `stages` was renamed to `depth`.
 FormerTemplates sample_names() {
     return {.present_identity = [](const std::string& family, const std::string& identity) -> std::optional<std::string> {
                 if (family == "gemm/mma" && identity == "3f2a00ff") return "a0da70day0000000";
@@ -65,7 +65,7 @@ StoredTrial former_trial() {
     return trial;
 }
 
-// A file with two winners and a trial of an earlier version, and a winner of a template that is not known.
+// A file with two winners and a trial of an earlier version, and a winner of an unknown template.
 void make_former_file(const std::string& path) {
     Store store = Store::open({.path = path});
     store.put_all(std::vector{former_winner(), former_winner(1), unknown_winner(2)});
@@ -83,7 +83,7 @@ void expect_present(const Winner& winner) {
     EXPECT_EQ(winner.evidence.finalists[1].name, "cublas stages=3");  // no kernel of ours
 }
 
-// Stale: its identity and what its search was narrowed to are as they were. A later search starts from its config, which needs
+// Stale: its identity and the restriction of its search stay unchanged. A later search starts from its config, which needs
 // today's names.
 void expect_stale(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, "00000000deadbeef");
@@ -138,7 +138,7 @@ TEST(FormerRows, AreRewrittenOnceWithABackup) {
         EXPECT_THAT(again.warnings(), IsEmpty());
     }
     {
-        const Store plain = Store::open({.path = path, .read_only = true});  // what stands in the file, without any map
+        const Store plain = Store::open({.path = path, .read_only = true});  // the contents of the file, without renaming
         expect_present(plain.find(sample_problem(), sample_device()).at(0));
         EXPECT_EQ(plain.find(sample_problem(2), sample_device()).at(0).candidate, sample_candidate());
     }
@@ -147,7 +147,7 @@ TEST(FormerRows, AreRewrittenOnceWithABackup) {
     EXPECT_FALSE(std::filesystem::exists(path + ".templates.backup2"));
 }
 
-// The key of the rewritten row is that of a tune of today: it replaces the row and does not stand beside it.
+// The rewritten row has the key that a tune of today uses, so the tune replaces the row.
 TEST(FormerRows, GiveWayToATuneOfToday) {
     const TempFolder folder;
     make_former_file(folder / "old.db");
@@ -170,7 +170,7 @@ Winner of_today(Winner winner) {
     return winner;
 }
 
-// Two builds of one folder wrote to one file: of two winners of one problem the better one stays, by the rule of import.
+// Two builds with one folder wrote to one file: of two winners of one problem the better one stays, by the rule of import.
 TEST(FormerRows, BesideWinnersOfTodayLeaveTheBetterOfTwo) {
     struct Case {
         const char* what;
@@ -246,7 +246,7 @@ std::vector<std::string> files_of(const std::string& folder) {
     return names;
 }
 
-// Another process has the lock and rewrites the rows while this one waits for it.
+// Another process has the lock and rewrites the rows while this one waits.
 TEST(FormerRows, AreRewrittenByOneOfTwoOpeners) {
     const TempFolder folder;
     const std::string path = folder / "old.db";
@@ -265,7 +265,7 @@ TEST(FormerRows, AreRewrittenByOneOfTwoOpeners) {
     EXPECT_THAT(files_of(folder.path()), ElementsAre("old.db"));
 }
 
-// Two builds take turns at one file: one backup stands beside it, of the state before the last rewriting.
+// Two builds alternately use one file: there is one backup, of the state before the last rewriting.
 TEST(FormerRows, OfBuildsThatAlternateLeaveOneBackup) {
     const TempFolder folder;
     const std::string path = folder / "old.db";

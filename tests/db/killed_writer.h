@@ -14,7 +14,7 @@
 
 namespace autotune::db::test {
 
-// Runs `act` in a child process; its answer is the exit status.
+// Runs `act` in a child process; the exit status is its result.
 inline pid_t start_child(const std::function<bool()>& act) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -60,7 +60,7 @@ class LockHolder {
     pid_t child_ = 0;
 };
 
-// A writer that was killed while its transaction stood half in the file: what it leaves is a hot journal.
+// Kills a writer in the middle of a transaction, which leaves a hot journal.
 inline void kill_a_writer_half_way(const std::string& path) {
     const LockHolder killed(path,
                             "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE; UPDATE winner SET median_us = 1e9");

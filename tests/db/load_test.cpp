@@ -1,4 +1,4 @@
-// Many processes on one file: nothing is lost, nobody fails, the file passes its checks. A few seconds here;
+// Many processes use one file: nothing is lost, no process fails, the file passes its checks. A few seconds here;
 // AUTOTUNE_LOAD_SECONDS=600 is the soak.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ pid_t start(const std::function<bool()>& act) {
     ::_exit(held ? 0 : 1);
 }
 
-// Extents 1000 w to 1000 w + 999 belong to writer w; one row holds how many it has put.
+// Extents 1000 w to 1000 w + 999 belong to writer w; one row stores how many it has put.
 bool write_until(const std::string& path, int writer, Clock::time_point end) {
     Store store = Store::open({.path = path, .busy_timeout_ms = 60'000});
     for (std::int64_t count = 1; Clock::now() < end; ++count) {

@@ -19,9 +19,8 @@ using autotune::test::fail_from;
 using autotune::test::stop_failing;
 using ::testing::SizeIs;
 
-// Every allocation of a call is refused, one by one, and then every one from the n-th on. The call throws std::bad_alloc, or what
-// SQLite says instead, or does without what it did not get; the program goes on; the same object answers as ever once there is
-// memory again.
+// Refuses every allocation of a call, one by one, and then every one from the n-th on. The call throws std::bad_alloc or SQLite's
+// error, or succeeds without the memory. The program continues, and the same object works again once there is memory.
 
 class OutOfMemory : public ::testing::TestWithParam<long> {
   protected:
@@ -29,7 +28,7 @@ class OutOfMemory : public ::testing::TestWithParam<long> {
         if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
         ASSERT_TRUE(autotune::test::interposer_is_loaded());
     }
-    // How many allocations from the n-th on are refused.
+    // How many allocations are refused from the n-th on.
     static long most() { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Memory, OutOfMemory, ::testing::Values(1, LONG_MAX), [](const auto& parameter) {
@@ -38,12 +37,12 @@ INSTANTIATE_TEST_SUITE_P(Memory, OutOfMemory, ::testing::Values(1, LONG_MAX), []
 
 struct Case {
     std::function<void()> prepare;
-    std::function<std::size_t()> call;  // returns how many it found
+    std::function<std::size_t()> call;  // returns how many rows it found
     std::size_t expected = 0;
     std::function<void()> after = [] {};  // there is memory again
 };
 
-// Runs the call with less and less refused, until it needs nothing that is refused. Returns how often there was no memory for it.
+// Runs the call with fewer and fewer refusals until none hits it. Returns how often it ran out of memory.
 int refuse_every_allocation(long most, const Case& what) {
     int times = 0;
     for (long n = 0;; ++n) {
@@ -72,7 +71,7 @@ std::string line_of(std::int64_t m) {
     return records::to_json_line(sample_winner(sample_problem(m))) + "\n";
 }
 
-// The layer over a folder of two files with four rows, one line that is none and one that is not valid.
+// The shipped layer over a folder of two files with four rows, one line that is not a row and one that is invalid.
 class Layer {
   public:
     Layer() {
@@ -116,7 +115,7 @@ TEST_P(OutOfMemory, OfReadingAWholeClassLeavesTheLayerWhole) {
     EXPECT_GE(times, 400);
 }
 
-// Counting parses nothing: it lists the folder and reads the files.
+// Counting does not parse: it lists the folder and reads the files.
 TEST_P(OutOfMemory, OfListingTheFolderLeavesTheLayerWhole) {
     Layer layer;
     const int times =
@@ -160,7 +159,7 @@ TEST_P(OutOfMemory, OfPuttingStoresAllOrNothing) {
     const std::string path = folder / "autotune.db";
     std::optional<Store> store = Store::open({.path = path});
     const Winner first = sample_winner(sample_problem(1)), second = sample_winner(sample_problem(2));
-    // The call after a failure finds what the failed one left.
+    // The next call after a failure must cope with the state that the failed one left.
     const auto put_both = [&]() -> std::size_t {
         const std::int64_t rows = store->count({});
         if (rows != 0 && rows != 2) return 0;
@@ -174,7 +173,7 @@ TEST_P(OutOfMemory, OfPuttingStoresAllOrNothing) {
     EXPECT_GE(refuse_every_allocation(most(), {.prepare = empty, .call = put_both, .expected = 1}), 100);
 }
 
-// Rows of a database and of the layer beneath it.
+// Rows of a database and of the shipped layer.
 TEST_P(OutOfMemory, OfFindingAndOfNearLeavesTheStoreUsable) {
     const TempFolder folder;
     const std::string path = folder / "autotune.db";

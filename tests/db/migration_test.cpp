@@ -17,14 +17,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A file as schema 1 left it: tables from the frozen first step, rows as they were written then.
+// A file of schema 1: tables from the frozen first step, rows as they were written then.
 void make_schema1_file(const std::string& path) {
     Connection connection({.path = path});
     migrate(connection, 1);
     connection.run(read_file(AUTOTUNE_TEST_DATA "/db/schema1_rows.sql").c_str());
 }
 
-// As schema 2 left it, with rows that refer to nothing: foreign keys are off for whoever deletes with another program.
+// A file of schema 2, with rows that refer to missing rows: other programs delete with foreign keys off.
 void make_schema2_file(const std::string& path) {
     Connection connection({.path = path});
     migrate(connection, 2);
@@ -47,7 +47,7 @@ TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
     const auto found = store.find(sample_problem(), sample_device());
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].timing.median_us, 101.5);
-    EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not know it
+    EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not have it
     EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
     EXPECT_EQ(found[0].evidence.finalists.at(0).after_itself_us, std::nullopt);  // nor these
     EXPECT_EQ(found[0].evidence.accumulation_error, std::nullopt);
@@ -64,12 +64,12 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     EXPECT_EQ(found[0].timing.median_us, 101.5);
     EXPECT_EQ(found[0].template_identity, "3f2a00ff");
     EXPECT_EQ(found[0].doubt, "");
-    EXPECT_EQ(found[0].restricted_to, "");  // what was stored before schema 5 counts as the winner of the problem, as it did
+    EXPECT_EQ(found[0].restricted_to, "");  // as before, rows stored before schema 5 count as winners of the problem
     EXPECT_THAT(found[0].evidence.finalists, SizeIs(1));
     EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
     ASSERT_THAT(store.misses(), SizeIs(1));
     EXPECT_EQ(store.misses()[0].origin, "");
-    Winner narrowed = found[0];  // the key that schema 5 made has room for both
+    Winner narrowed = found[0];  // the key of schema 5 allows both
     narrowed.restricted_to = "family=gemm/mma";
     store.put(narrowed);
     EXPECT_THAT(store.find(sample_problem(), sample_device()), SizeIs(2));
@@ -77,7 +77,7 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     Connection backup({.path = folder / "old.db.schema2.backup", .read_only = true});
     Query rows = backup.query("SELECT count(*) FROM evidence");
     ASSERT_TRUE(rows.next());
-    EXPECT_EQ(rows.integer(), 3);  // what was dropped is in the backup
+    EXPECT_EQ(rows.integer(), 3);  // the dropped rows are in the backup
 }
 
 TEST(Migration, OfManyOpenersLeavesOneBackup) {
@@ -144,7 +144,7 @@ TEST(Migration, RollsBackWhenAStepFails) {
     for (int attempt = 0; attempt < 5; ++attempt)
         EXPECT_NE(database_error_of([&] { Store::open({.path = folder / "old.db"}); }), "");
     const auto files = std::filesystem::directory_iterator(folder.path());
-    EXPECT_EQ(std::distance(begin(files), end(files)), 2);  // and one backup, not one a try
+    EXPECT_EQ(std::distance(begin(files), end(files)), 2);  // and one backup, not one per try
     Connection connection({.path = folder / "old.db"});
     Query version = connection.query("SELECT user_version FROM pragma_user_version");
     ASSERT_TRUE(version.next());

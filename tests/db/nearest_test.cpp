@@ -17,7 +17,7 @@ using namespace test;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A database in memory with winners of one class, by their extents.
+// A database in memory with winners of one class, given by their extents.
 class NearestTest : public ::testing::Test {
   protected:
     NearestTest() { prepare_schema(connection_); }
@@ -95,7 +95,7 @@ TEST_F(NearestTest, PutsTheNewestFirstAmongEquallyDistant) {
     EXPECT_GT(found[1].id, found[2].id);
 }
 
-// More values of the first extent than a search looks at, all of them nearer than any row is.
+// The first extent has more values than a search may visit, all of them nearer than any row.
 TEST_F(NearestTest, FindsNearOnesWhereItCannotLookAtAll) {
     std::vector<Problem> problems;
     for (std::int64_t m = 0; m < 1500; ++m) problems.push_back(sample_problem(100'000 + m, 64, 64));

@@ -23,7 +23,7 @@ double milliseconds_of(const std::function<void()>& act) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Processor time of this thread: what the code takes on a machine that does other things too.
+// Processor time of this thread, so that other load on the machine does not count.
 double processor_us_of(const std::function<void()>& act) {
     const auto now_us = [] {
         timespec now{};
@@ -35,14 +35,14 @@ double processor_us_of(const std::function<void()>& act) {
     return now_us() - begun_us;
 }
 
-// The best of some runs: what the code takes, not what else the machine does.
+// The best of several runs, so that other load on the machine does not count.
 double best_milliseconds_of(const std::function<void()>& act) {
     double best = 1e9;
     for (int run = 0; run < 5; ++run) best = std::min(best, milliseconds_of(act));
     return best;
 }
 
-// 100,000 winners of 20 classes on two devices in one file, copied from 40 real ones: putting them takes 1.6 s.
+// 100,000 winners of 20 classes on two devices in one file, copied from 40 real ones; storing them takes 1.6 s.
 class LargeStore : public ::testing::Test {
   protected:
     // 100,000 in CI, 1,000,000 in the soak.
@@ -145,9 +145,9 @@ TEST_F(LargeStore, FindsInMicrosecondsOnceOpen) {
     EXPECT_LT(spent * 1000 / kLookups, 200);  // 37 us with evidence and finalists
 }
 
-// Found: every column and the evidence. Not found: what a library pays before it takes a default. The hundredth that takes
-// longest says as much of a virtual machine's neighbours as of us, in processor time too: it is held against the bound where the
-// machine is ours alone.
+// With a row: every column and the evidence are read. Without one: the time that a library spends before it takes a default. The
+// 99th percentile depends on a virtual machine's neighbours as much as on us, even in processor time, so its bound is only
+// checked on a machine of our own.
 TEST_F(LargeStore, FindsWithin100Microseconds) {
     const Store store = open();
     std::vector<double> found_us, missed_us;
@@ -175,8 +175,8 @@ TEST_F(LargeStore, FindsNearWinnersOfALargeClassInMilliseconds) {
     EXPECT_LT(spent, 20);  // 0.5 ms over 2,500 rows
 }
 
-// The second question stops it: it is asked while SQLite checks the file, so no row is offered. A merge that asks before rows
-// alone takes one.
+// The second call of `stopped` stops it, which comes while SQLite checks the file, so no row is offered. A merge that only called
+// it before rows would accept one.
 TEST_F(LargeStore, AMergeIsStoppedWhileTheOtherFileIsChecked) {
     Store into = memory_store();
     std::atomic<int> asked = 0;
@@ -185,7 +185,7 @@ TEST_F(LargeStore, AMergeIsStoppedWhileTheOtherFileIsChecked) {
     EXPECT_EQ(report.offered(), 0);
 }
 
-// All rows in one class, their extents spread as those of many models are.
+// All rows in one class, with extents like those of many models.
 TEST(SpreadStore, FindsNearWinnersAmongAllExtents) {
     const char* const text = std::getenv("AUTOTUNE_LARGE_ROWS");
     const std::string rows = text == nullptr ? "100000" : text;

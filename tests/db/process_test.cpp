@@ -41,7 +41,7 @@ TEST_F(Processes, ALockedDatabaseIsNamedAfterTheTimeout) {
 TEST_F(Processes, ALibraryGivesUpOnALockWithinItsTimeout) {
     open();
     const LockHolder holder(path(), "BEGIN EXCLUSIVE");
-    std::chrono::nanoseconds shortest = 1h;  // of some tries: a busy machine adds its own waits
+    std::chrono::nanoseconds shortest = 1h;  // of several tries, because a busy machine adds its own waits
     for (int attempt = 0; attempt < 5; ++attempt) {
         const auto start = std::chrono::steady_clock::now();
         EXPECT_THAT(database_error_of([&] { open(30); }), HasSubstr("locked"));
@@ -172,7 +172,7 @@ TEST_F(Processes, KillInTheMiddleOfWritingLeavesAGoodFile) {
 TEST_F(Processes, KillWithAHalfWrittenTransactionRollsItBack) {
     open().put(sample_winner(sample_problem(1)));
     {
-        // A cache of one page makes SQLite write the file before COMMIT, so that a hot journal stays behind.
+        // With a cache of one page SQLite writes the file before COMMIT, so that a hot journal remains.
         const LockHolder holder(path(),
                                 "PRAGMA cache_size = 1; BEGIN IMMEDIATE; DELETE FROM winner; CREATE TABLE big(x); "
                                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
@@ -212,7 +212,7 @@ TEST_F(Processes, AForkedChildDoesNotWriteItsParentsTrials) {
     Store store = open();
     for (std::int64_t at = 0; at < 5; ++at) store.record(sample_problem(), sample_device(), sample_trial(at));  // some wait
     const pid_t child = start_child([&] {
-        { const Store dropped = std::move(store); }  // closes in the child
+        { const Store dropped = std::move(store); }  // closed in the child
         const Store fresh = open();
         return fresh.trials(sample_problem(), sample_device()).size() < 5;
     });

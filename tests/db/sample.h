@@ -110,7 +110,7 @@ inline std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {
     return texts;
 }
 
-// A folder that is gone when the test is.
+// A folder that is deleted after the test.
 class TempFolder {
   public:
     TempFolder() {

@@ -168,7 +168,7 @@ TEST(Shipped, IsNotWrittenBySavingOrRemoving) {
     EXPECT_THAT(store.find(sample_problem(2), sample_device()), SizeIs(1));
 }
 
-// Of some tries: a busy machine adds its own waits.
+// The shortest of several tries, because a busy machine adds its own waits.
 template <class Act>
 std::chrono::nanoseconds shortest_time_of(const std::string& shipped, const Act& act) {
     std::chrono::nanoseconds shortest = std::chrono::hours(1);

@@ -127,7 +127,7 @@ TEST(Transfer, ARowInDoubtReplacesNoneThatIsBelieved) {
     EXPECT_EQ(median_of(store, 1), 10);
 }
 
-// /dev/zero has no end and no line.
+// /dev/zero is a line without an end.
 TEST(Transfer, EndsAtALineWithoutEndAndKeepsWhatCameBefore) {
     Store store = memory_store();
     const TakeReport report = import_text(store, lines_of({winner_of(1, 10)}) + std::string(kMostLineBytes + 2, '\0'));

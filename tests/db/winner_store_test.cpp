@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// What every implementation of the interface does.
+// Tests for every implementation of the interface.
 using MakeStore = std::unique_ptr<WinnerStore> (*)();
 class AnyStore : public ::testing::TestWithParam<std::pair<const char*, MakeStore>> {
   protected:
@@ -37,7 +37,7 @@ TEST_P(AnyStore, GivesBackEveryFieldOfAWinner) {
     store.put(put);
     const std::vector<Winner> found = store.find(sample_problem(), sample_device());
     ASSERT_THAT(found, SizeIs(1));
-    EXPECT_EQ(records::to_json_line(found[0]), records::to_json_line(put));  // the line holds every field
+    EXPECT_EQ(records::to_json_line(found[0]), records::to_json_line(put));  // the line contains every field
     EXPECT_EQ(found[0].device.name, "NVIDIA H200");
     EXPECT_FALSE(found[0].shipped);
 }
@@ -284,7 +284,7 @@ TEST_P(AnyStore, KeepsALongCompilersLogShort) {
     EXPECT_THAT(store.trials(sample_problem(), sample_device()).at(0).trial.detail, SizeIs(4000));
 }
 
-// Both rows are of one family and template: neither search pushes out the other's winner.
+// Both rows belong to one family and template: neither search replaces the other's winner.
 TEST_P(AnyStore, KeepsTheWinnerOfANarrowedSearchBesideThatOfTheWhole) {
     WinnerStore& store = *store_;
     const Winner whole = sample_winner();

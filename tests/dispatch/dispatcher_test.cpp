@@ -43,7 +43,7 @@ class WinnersTest : public ::testing::Test {
     }
     db::Store store() const { return db::Store::open({.path = options_.files.database}); }
     void put(const db::Winner& winner) const { store().put(winner); }
-    // The candidate that a plan is tried with first.
+    // The first candidate that a plan tries.
     ResolvedCandidate first(Dispatcher& winners, const Problem& wanted) const {
         if (winners.pin().holds_for(wanted)) return {winners.pin().candidate(wanted, device_), Origin::pinned};
         std::vector<ResolvedCandidate> found = winners.stored().winners(wanted, device_);
@@ -77,14 +77,14 @@ TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     EXPECT_EQ(found.nvrtc, "13.0");
 }
 
-// What the version before identities of code stored, opened for reading as the library does: the file stays as it is.
+// A database from before identities hashed code, opened for reading as the library does: the file stays unchanged.
 TEST_F(WinnersTest, OfAnEarlierVersionAreExactAndStayAsTheyAre) {
     {
         db::Connection connection({.path = options_.files.database});
         db::migrate(connection, db::schema_version());
         connection.run(read_regular_file(AUTOTUNE_TEST_DATA "/db/former_rows.sql", 1 << 20).text.c_str());
     }
-    device_.identity.bus_bits = 6144;  // of the scripted driver's card
+    device_.identity.bus_bits = 6144;  // like the scripted driver's card
     const std::string before = read_regular_file(options_.files.database, 1 << 20).text;
     const ResolvedCandidate found = first(problem());
     EXPECT_EQ(found.origin, Origin::exact);
@@ -93,7 +93,7 @@ TEST_F(WinnersTest, OfAnEarlierVersionAreExactAndStayAsTheyAre) {
     EXPECT_TRUE(read_regular_file(options_.files.database, 1 << 20).text == before);
 }
 
-// A tuner that was killed left its transaction half-way in the file.
+// A killed tuner has left an unfinished transaction in the file.
 TEST_F(WinnersTest, AreFoundBesideAKilledTuner) {
     const db::Winner winner = winner_of(catalogue_, problem(), device_);
     put(winner);
@@ -142,8 +142,8 @@ TEST_F(WinnersTest, GiveTheDefaultThatIsPredictedFastest) {
     EXPECT_EQ(first(problem()).candidate.family, best);
 }
 
-// What a plan takes where nothing is stored is chosen for rounded extents: it is legal for the problem itself, and by the cost
-// models' own word hardly slower than the best default of the problem itself.
+// The candidate for a problem without stored winners is chosen for rounded extents. It must be legal for the problem itself and,
+// by the cost models, hardly slower than the problem's own best default.
 TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {
     Dispatcher winners(options_, catalogue_, warn());
     const auto predicted_us = [&](const Problem& wanted, const Candidate& candidate) {
@@ -156,7 +156,7 @@ TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {
             const Problem wanted = problem(std::to_string(m) + rest);
             const std::vector<ResolvedCandidate> likely = winners.likely_default(wanted, device_);
             const Candidate best = winners.defaults(wanted, device_).front().candidate;
-            if (likely.empty()) continue;  // not legal here: the problem's own defaults are taken
+            if (likely.empty()) continue;  // not legal here: the problem's own defaults are used
             EXPECT_FALSE(
                 catalogue_.find_family(likely[0].candidate.family)->space(wanted, device_).why_not(likely[0].candidate.config));
             const double ratio = predicted_us(wanted, likely[0].candidate) / predicted_us(wanted, best);
@@ -186,7 +186,7 @@ TEST_F(WinnersTest, OfOtherExtentsGiveWayToWhatIsPredictedFaster) {
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
 }
 
-// A class with a portfolio: of every tile that gemm/wgmma has a name for.
+// A class with a portfolio of every tile that has a name in gemm/wgmma.
 class PortfolioTest : public WinnersTest {
   protected:
     PortfolioTest() {
@@ -251,14 +251,14 @@ TEST_F(PortfolioTest, ServesAllRowsOfAWeightWithAtMostElevenInstances) {
     EXPECT_LE(warmed.size(), 11U);
 }
 
-// A twelfth instance of a weight.
+// A twelfth instance for a weight matrix.
 TEST_F(PortfolioTest, ServesTheFirstRowsOfAWeightWithTheBestForThose) {
     Dispatcher winners(options_, catalogue_, warn());
     const auto predicted_us = [&](const Problem& of, const std::vector<ResolvedCandidate>& found) {
         const Candidate& chosen = found.at(0).candidate;
         return *catalogue_.find_family(chosen.family)->predict_us(of, chosen.config, device_);
     };
-    double most = 0;  // that the others lose
+    double most = 0;  // largest loss with the other instances
     for (const char* shape : {"392x1152x5136", "648x1912x6152", "840x3040x11376", "1392x1136x5136", "1600x2672x1240"}) {
         const Problem of = problem(shape);
         const double first_us = predicted_us(of, winners.untuned_first(of, device_));
@@ -300,10 +300,10 @@ TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
     const Problem other = catalogue_.problem({"bgemm", "512x512x512", {{"layout", "tn"}, {"beta", "any"}}});
     const std::vector<db::Portfolio> all = {portfolio_};
     EXPECT_EQ(portfolio_for(all, other.class_key(), "sm_90a"), &all.front());
-    EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // known of its own class alone
+    EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // only known for its own class
     const Problem half_sums = catalogue_.problem({"hgemm_f16acc", "512x512x512", {}});
     EXPECT_EQ(portfolio_for(all, half_sums.class_key(), "sm_90a"), nullptr);
-    EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: nothing is said of it
+    EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: regret is unknown
 }
 
 TEST_F(PortfolioTest, OfUnalignedRowsServesOtherUnalignedRows) {
@@ -326,13 +326,13 @@ TEST_F(PortfolioTest, OfAnotherTemplateIsNotUsed) {
     for (const std::string identity : {"0123456789abcdef", ""}) {
         db::Portfolio old = portfolio_;
         if (identity.empty())
-            old.templates.clear();  // as files were written that named none
+            old.templates.clear();  // like files from before templates were named
         else
             for (auto& [family, known] : old.templates) known = identity;
         std::ofstream(db::portfolio_path(options_.files.shipped), std::ios::trunc) << db::to_json_line(old) << "\n";
         Dispatcher winners(options_, catalogue_, warn());
         EXPECT_EQ(winners.untuned(wanted, device_).front().source, Source::family_default);
-        EXPECT_EQ(winners.untuned(wanted, device_).front().regret, -1);  // nor what it says of itself
+        EXPECT_EQ(winners.untuned(wanted, device_).front().regret, -1);  // nor its expected regret
         const auto passed_over = winners.stored().portfolio_kernels_passed_over(wanted, device_);
         ASSERT_FALSE(passed_over.empty());
         EXPECT_EQ(passed_over[0].why, identity.empty() ? "the version of gemm/wgmma that they were chosen with is not recorded"
@@ -342,11 +342,11 @@ TEST_F(PortfolioTest, OfAnotherTemplateIsNotUsed) {
     EXPECT_TRUE(warnings_.empty());
 }
 
-// A portfolio as an attacker or a newer version writes it: block_m=0 was divided by.
+// A portfolio from an attacker or a newer version: block_m=0 used to cause a division by zero.
 TEST_F(PortfolioTest, WithAValueOutsideItsDomainEndsNoProcess) {
     const Problem wanted = problem("100x1000x328");
     const Candidate sound = portfolio_.candidates.front();
-    // One portfolio for each value holds a candidate for each parameter, because making one takes a quarter of a second.
+    // One portfolio per value contains a candidate for each parameter, because making a portfolio takes a quarter of a second.
     for (const std::int64_t wrong : {std::int64_t{0}, std::int64_t{-1}, INT64_MIN, INT64_MAX}) {
         portfolio_.candidates.clear();
         for (const auto& [name, value] : sound.config.values()) {
@@ -408,7 +408,7 @@ TEST_F(WinnersTest, OfAnotherDeviceAreNone) {
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
 }
 
-// A driver that keeps more memory for itself reports less of it.
+// If a driver reserves more memory, the card reports less.
 TEST_F(WinnersTest, OfThisCardUnderAnotherDriverAnswer) {
     db::Winner winner = winner_of(catalogue_, problem(), device_);
     winner.device.memory_gib = 137;
@@ -435,7 +435,7 @@ TEST_F(WinnersTest, OfACardWithThisChipAreOffersForTheirOwnProblemToo) {
     EXPECT_EQ(first(problem()).source, Source::family_default);
 }
 
-// What a pin says reaches no cost model either.
+// Values of a pin are checked before any cost model sees them, too.
 TEST_F(WinnersTest, PinsOutsideOfTheirDomainAreRefused) {
     for (const auto& [pin, why] : std::map<std::string, std::string>{
              {"gemm/mma block_m=0", "block_m=0 is not one of"},
@@ -458,7 +458,7 @@ TEST_F(WinnersTest, PinsOutsideOfTheirDomainAreRefused) {
     }
 }
 
-// A row of the user's database is as foreign as a file: another program may have written it.
+// A row of the user's database can be as wrong as a file: another program may have written it.
 TEST_F(WinnersTest, NearOnesOutsideOfTheirDomainEndNoProcess) {
     const db::Winner sound = winner_of(catalogue_, problem("512x512x520"), device_);
     int row = 0;
@@ -552,11 +552,11 @@ TEST_F(WinnersTest, OfANarrowedSearchAreNone) {
     winner.restricted_to = "family=gemm/mma";
     put(winner);
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
-    options_.pin = winner.candidate.to_string();  // whoever wants it says so
+    options_.pin = winner.candidate.to_string();  // the user can still pin it
     EXPECT_EQ(first(problem()).candidate, winner.candidate);
 }
 
-// A weight's few rows: no tile kernel of a borrowed portfolio reads it as fast as a kernel that is made for them.
+// A few rows of a weight matrix: no tile kernel of another class's portfolio reads it as fast as a kernel made for few rows.
 TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToTheFamiliesForIt) {
     Dispatcher winners(options_, catalogue_, warn());
     const Problem wanted = catalogue_.problem({"hgemm", "1x9691x261", {{"align", "2"}}});
@@ -566,7 +566,8 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToTheFamiliesForIt) {
     EXPECT_THAT(found.front().candidate.family, AnyOf("gemm/gemv", "gemm/dot", "gemm/dot_windows"));
 }
 
-// Of a borrowed portfolio no kernel may serve, and a default for 32 or 256 rows need not be legal for 64: each pivot has its own.
+// It may be that no kernel of another class's portfolio is legal, and a default for 32 or 256 rows need not be legal for 64: each
+// pivot has its own.
 TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
     Dispatcher winners(options_, catalogue_, warn());
     for (const char* shape : {"64x4096x14336", "128x4096x14336", "512x4096x14336"}) {
@@ -580,7 +581,7 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
     }
 }
 
-// Of many extents, twelve instances serve each nearly as fast as a default of its own would.
+// For many extents, twelve instances must serve each nearly as fast as its own default.
 TEST_F(PortfolioTest, OfAnotherClassServesSgemmAsItsDefaultsDo) {
     Dispatcher winners(options_, catalogue_, warn());
     for (const char* weight : {"2112x3328", "4096x4096", "640x768"}) {
@@ -617,7 +618,7 @@ TEST_F(WinnersTest, AnswerInTimeWhileSomebodyHoldsTheDatabase) {
     ::kill(holder, SIGKILL);
     ::waitpid(holder, nullptr, 0);
     EXPECT_EQ(found.origin, Origin::family_default);
-    EXPECT_LT(waited, std::chrono::milliseconds(1000));  // 30 ms by itself; a busy machine adds its own
+    EXPECT_LT(waited, std::chrono::milliseconds(1000));  // 30 ms by itself; a busy machine adds to that
     EXPECT_EQ(warnings_.size(), 1U);
 }
 

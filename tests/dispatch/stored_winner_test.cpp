@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Verdict = RowJudgement::Verdict;
 
-// A winner of 1024x1024x1024 on an H200 that nothing speaks against.
+// A valid winner of 1024x1024x1024 on an H200, without doubt.
 class StoredWinner : public ::testing::Test {
   protected:
     StoredWinner() {
@@ -49,7 +49,7 @@ TEST_F(StoredWinner, ThatNothingSpeaksAgainstMayAnswer) {
     EXPECT_THAT(judged.why, IsEmpty());
 }
 
-// The tuner served it, `verify` refused it and the library passed it over, each by a rule of its own.
+// Tuner, `verify` and library must use one rule: the tuner once served such a row that the others refused.
 TEST_F(StoredWinner, WithAParameterTooManyIsUnusableForEverybody) {
     winner_.candidate.config.set("no_such_parameter", 1);
     EXPECT_THAT(unusable(), HasSubstr("no_such_parameter"));
@@ -84,13 +84,13 @@ TEST_F(StoredWinner, InDoubtOrWithImpossibleEvidenceAnswersNothing) {
 }
 
 TEST_F(StoredWinner, ImpossibleTimesAreRefused) {
-    for (const double us : {1e-6, 0.02, 1.0}) {  // 2.1 GFLOP in 1 us are 2.1 PFLOP/s, twice what an H200 does
+    for (const double us : {1e-6, 0.02, 1.0}) {  // 2.1 GFLOP in 1 us are 2.1 PFLOP/s, twice the peak of an H200
         set_median(us);
         EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::impossible) << us;
     }
 }
 
-// The tuner asks the same of what it measures.
+// The tuner checks its measurements with the same function.
 TEST_F(StoredWinner, ATimeAtTheMetersFloorIsNone) {
     EXPECT_EQ(why_unmeasured(0.01).value_or(""), "too short to measure: 0.01 us, and no kernel takes less than 0.05 us");
     EXPECT_TRUE(why_unmeasured(0).has_value());
@@ -104,7 +104,7 @@ TEST_F(StoredWinner, ATimeAtTheMetersFloorIsNone) {
 }
 
 TEST_F(StoredWinner, ImplausibleEvidenceIsDoubted) {
-    set_median(1.5);  // 1.4 PFLOP/s, and 0.99 is on the data sheet
+    set_median(1.5);  // 1.4 PFLOP/s; the data sheet says 0.99
     EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::take);
     EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("arithmetic rate"));
     set_median(20);

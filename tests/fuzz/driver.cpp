@@ -1,8 +1,8 @@
-// Feeds a target with its seeds, then with mutations of them until its time is over: for compilers without libFuzzer. The same
-// seed gives the same inputs. What kills it is left in the file that its last line names; put it among the seeds once it is
-// mended.
+// Feeds a target with its seeds, then with mutations of them until the time is over: for compilers without libFuzzer. The same
+// seed gives the same inputs. An input that crashes the target is saved in the file that the last line of output names; add it to
+// the seeds once the bug is fixed.
 //
-//   fuzz TARGET SEEDS [seconds=10] [seed=1]
+// fuzz TARGET SEEDS [seconds=10] [seed=1]
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ namespace {
 constexpr std::size_t kLongest = 64 * 1024;
 constexpr unsigned kLongest_s = 10;  // one input
 
-std::string g_input;       // in hand: what a signal handler leaves behind
-std::string g_crash_file;  // made before anything can go wrong
+std::string g_input;       // the current input, which a signal handler saves
+std::string g_crash_file;  // the name is made before anything can go wrong
 
 void leave_input(const char* what) {
     std::ofstream(g_crash_file, std::ios::binary) << g_input;
@@ -112,7 +112,7 @@ class Mutator {
             case 5:
                 text.replace(at, length, words[below(words.size())]);
                 break;
-            case 6: {  // the rest of another one
+            case 6: {  // the rest of another input
                 const std::string& other = pool_[below(pool_.size())];
                 text = text.substr(0, at) + (other.empty() ? "" : other.substr(below(other.size())));
                 break;

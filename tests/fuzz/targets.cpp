@@ -20,7 +20,7 @@
 namespace autotune::fuzz {
 namespace {
 
-// Runs `act`; lets an Error of one of these classes pass.
+// Runs `act` and ignores an Error of one of these classes.
 template <class Act>
 void expecting(std::initializer_list<ErrorCode> codes, const Act& act) {
     try {
@@ -38,7 +38,7 @@ const Catalogue& catalogue() {
     return embedded;
 }
 
-// "4096x4096x2048" as an argument, and each problem that comes out of it.
+// "4096x4096x2048" as an argument, and each problem made from it.
 void shape(std::string_view input) {
     expecting({ErrorCode::usage}, [&] {
         const auto shapes = cli::expand_shapes(input, 3);
@@ -74,7 +74,8 @@ void import_with(std::string_view input, const db::RowCheck& ask) {
     check(store.verify_integrity().empty(), "an import left a store that fails its checks");
 }
 
-// What an import of the command asks of each row; as if its template were today's, for else little would be looked at.
+// The checks that the command's import makes for each row; as if the row's template were today's, because otherwise little would
+// be checked.
 db::RowVerdict verdict_on(const Winner& winner) {
     static TemplateIdentities identities(catalogue());
     Winner current = winner;
@@ -85,7 +86,7 @@ db::RowVerdict verdict_on(const Winner& winner) {
     return {db::Refusal::unusable, judged.why};
 }
 
-// Many lines into a store: every valid row, and only those that the catalogue can use.
+// Imports many lines into a store: every valid row, and only those that the catalogue can use.
 void database_import(std::string_view input) {
     for (const db::RowCheck& ask : {db::RowCheck{}, db::RowCheck{verdict_on}}) import_with(input, ask);
 }
@@ -95,11 +96,11 @@ void read_as(const Read& read) {
     try {
         (void)read();
     } catch (const tuner::Json::exception&) {
-    } catch (const Error&) {  // wire.h: whatever a reader throws, its peer is broken
+    } catch (const Error&) {  // wire.h: whatever a reader throws, its peer counts as broken
     }
 }
 
-// Each member of a message as everything that a message may hold.
+// Reads each member of a message as every kind of value that a message may contain.
 void read_as_everything(const tuner::Json& body) {
     namespace wire = tuner::wire;
     for (const tuner::Json& json : body) {
@@ -112,7 +113,7 @@ void read_as_everything(const tuner::Json& body) {
     }
 }
 
-// Bytes from a worker; and, since few changes of them keep the checksum, the body of a message, framed as it should be.
+// Bytes from a worker; and, because few mutations keep the checksum, the body of a message in a valid frame.
 void worker_protocol(std::string_view input) {
     tuner::Decoder decoder;
     decoder.feed(std::as_bytes(std::span(input)));
@@ -126,7 +127,7 @@ void worker_protocol(std::string_view input) {
     read_as_everything(message->body);
 }
 
-// A template's text, with values that stand in it and some that may not.
+// A template's text, with values for its placeholders, some of them invalid.
 void template_text(std::string_view input) {
     const std::vector<Binding> bindings = {
         {"block_m", std::int64_t{128}}, {"stages", std::int64_t{-3}}, {"in_type", DType::bf16}};
@@ -140,7 +141,7 @@ void recorded_space(std::string_view input) {
     });
 }
 
-// A line of portfolios, and what the library makes of its kernels: as if its templates were today's.
+// A line of portfolios, and the library's use of its kernels: as if its templates were today's.
 void portfolio_line(std::string_view input) {
     static const Device device = *reference_device("sm_90a");
     static const Problem problem = catalogue().problem({"hgemm", "512x1024x768", {}});

@@ -135,7 +135,7 @@ TEST(Driver, OfCuda124Works) {
     });
 }
 
-// What cuInit returns, and the remedy that goes with it.
+// The result of cuInit, and the remedy for it.
 void expect_advice(const std::string& advice) {
     const int code = std::atoi(std::getenv("AUTOTUNE_TEST_CODE"));
     try {
@@ -180,7 +180,7 @@ TEST(Driver, EachCodeOfCuInitHasItsRemedy) {
     }
 }
 
-// Not "no driver": somebody installed one, and it has to be repaired.
+// Not "no driver": one is installed, and must be repaired.
 TEST(Driver, OneThatCannotBeOpenedIsNotAnAbsentOne) {
     Sandbox sandbox;
     if (std::getenv("AUTOTUNE_TEST_IN_FAKE") == nullptr) {

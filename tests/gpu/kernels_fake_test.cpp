@@ -1,4 +1,4 @@
-// The fake's arithmetic: what families, reference and harness kernels do on it. Proves the fake and the way kernels are launched,
+// The scripted driver's arithmetic for families, reference and harness kernels. Tests the scripted driver and the launch code,
 // not the kernels.
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ namespace {
 
 using fake::Sandbox;
 
-// One H200 of fakes, and the product's kernels on it.
+// A scripted H200 with the product's kernels.
 class Card {
   public:
-    // `pins`: parameters of the config that is tried; none: the default.
+    // `pins`: parameters of the tested config; empty: the default.
     CompareResult try_family(const Family& family, const Problem& problem, const std::string& name, const Config& pins = {}) {
         const Op& op = catalogue_.op_of(problem);
         const OpTest test = test_named(op.tests(problem), name);
@@ -56,8 +56,8 @@ class Card {
         gpu::throw_if_failed(*driver_, code, symbol.c_str());
         stream_.synchronize();
     }
-    // What the driver answers to a launch of the poison kernel with so much dynamic shared memory, when first as much and then
-    // `allowed_later` bytes were allowed: as by two plans with the same code and rings of other lengths.
+    // The driver's result for a launch of the poison kernel with `smem_bytes` of dynamic shared memory, after first that limit
+    // and then `allowed_later` were set, as by two plans with the same code and rings of different lengths.
     int launch_after_two_limits(std::size_t smem_bytes, std::size_t allowed_later) {
         const gpu::Buffer zone = buffer(256);
         const gpu::Function function = harness_.function("autotune_poison");

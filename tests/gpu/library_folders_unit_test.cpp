@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A machine of folders: what is planted below root() is what the search may find.
+// A machine made of folders: the search finds what is created below root().
 class LibraryFolders : public ::testing::Test {
   protected:
     void SetUp() override {

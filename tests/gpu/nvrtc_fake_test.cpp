@@ -1,4 +1,4 @@
-// Where the compiler is found on a machine whose loader knows none.
+// How the compiler is found on a machine whose loader knows none.
 #include <cstdlib>
 
 #include "src/core/error.h"
@@ -11,9 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A copy of the scripted compiler in a package folder of `environment`, as pip would put it there.
+// Puts a copy of the scripted compiler into a package folder of `environment`, as pip would.
 void install_compiler(const fake::Sandbox& sandbox, const fs::path& environment) {
-    ASSERT_EQ(sandbox.run({"/bin/true"}).exit_code, 0);  // makes the folder of links to the fakes
+    ASSERT_EQ(sandbox.run({"/bin/true"}).exit_code, 0);  // creates the folder of links to the scripted libraries
     const fs::path packages = environment / "lib/python3.11/site-packages/nvidia/cu13/lib";
     fs::create_directories(packages);
     fs::copy_file(fs::canonical(sandbox.folder() / "lib000/libnvrtc.so.13"), packages / "libnvrtc.so.13");
@@ -42,7 +42,7 @@ TEST(NvrtcOfAPipPackage, IsNotLookedForUnasked) {
     if (!in_fake_process(sandbox, machine_with(environment))) return;
     try {
         gpu::Nvrtc::load({.driver_major = 13});
-    } catch (const Error& error) {  // a machine may have an NVRTC 12
+    } catch (const Error& error) {  // the machine may have an NVRTC 12
         EXPECT_EQ(error.code(), ErrorCode::no_compiler);
         EXPECT_EQ(std::string(error.what()).find("venv"), std::string::npos) << error.what();
     }

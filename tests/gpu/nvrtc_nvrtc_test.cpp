@@ -80,7 +80,7 @@ TEST_F(Nvrtc, TellsItsVersionAndPlace) {
     EXPECT_NE(nvrtc_->path().find("libnvrtc"), std::string::npos);
 }
 
-// NVRTC opens its builtins by name when it first compiles. Where no toolkit is in the loader's path, that name is found only if
+// NVRTC opens its builtins by name at its first compilation. Without a toolkit in the loader's path, that name is found only if
 // the library is loaded already.
 TEST_F(Nvrtc, BuiltinsBesideTheLibraryAreLoadedWithIt) {
     const std::filesystem::path builtins =
@@ -97,7 +97,7 @@ TEST(NvrtcSearch, AFolderThatIsNamedIsSearched) {
     std::ofstream(pattern + "/libnvrtc.so.12") << "not a library\n";
     try {
         gpu::Nvrtc::load({.folders = {pattern}, .driver_major = 12});
-    } catch (const Error& error) {  // a machine may have an NVRTC 12
+    } catch (const Error& error) {  // the machine may have an NVRTC 12
         EXPECT_NE(std::string(error.what()).find(pattern + "/libnvrtc.so.12: "), std::string::npos) << error.what();
         EXPECT_EQ(std::string(error.what()).find("libnvrtc.so.11"), std::string::npos);
     }

@@ -16,7 +16,7 @@ using ::testing::Not;
 
 const Target kHopper{"sm_90a", "13.0"};
 
-// Every family that takes an f16 GEMM on the data-sheet H200, rendered with its default config.
+// Every family that accepts an f16 GEMM on the data-sheet H200, rendered with its default config.
 class RenderFamily : public ::testing::TestWithParam<std::string> {
   protected:
     RenderFamily()
@@ -86,7 +86,7 @@ TEST_P(RenderFamily, GivesTheCompilerNothingButOurOwnHeaders) {
         EXPECT_TRUE(name.starts_with("common/") || name.starts_with("gemm/")) << name;
 }
 
-// Whatever a plan of the family launches beside the main kernel.
+// All other kernels that a plan of the family launches.
 TEST_P(RenderFamily, NamesItsOtherKernels) {
     const std::vector<std::string> entries = second_entries(rendered(space_.default_config));
     for (const char* shape : {"512x512x512", "33x65x4099", "1x64x8192"}) {

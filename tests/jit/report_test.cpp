@@ -5,7 +5,7 @@
 namespace autotune::jit {
 namespace {
 
-// As NVRTC 13.0.88 printed it for a program of two kernels, sm_80.
+// Output of NVRTC 13.0.88 for a program with two kernels, sm_80.
 const std::string kTwoKernels = R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'foo_1_reduce' for 'sm_80'
 ptxas info    : Function properties for foo_1_reduce

@@ -10,7 +10,7 @@
 
 namespace autotune::test {
 
-// A request that an op refuses, and what its message must say.
+// A request that an op refuses, and the text that its message must contain.
 struct BadInput {
     const char* name;
     const char* shape;

@@ -1,4 +1,4 @@
-// What every family must hold, checked on every family there is: adding a folder is enough to be tested.
+// Requirements on every family, checked for every family found: a new folder is tested without further changes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace autotune::conformance_test {
 namespace {
 
 // A reason names the fault of the config that is dropped: an excess, a lack or a contradiction. It does not state the rule that
-// the config breaks. Words tell the two apart; "" if `reason` names a fault.
+// the config breaks. The wording distinguishes the two; "" if `reason` names a fault.
 std::string wrong_polarity(const std::string& reason) {
     static const std::regex rule(R"(\b(must|needs?|only|(is|are) for|exists?|belongs?|has at most|nobody)\b)");
     static const std::regex fault(
@@ -45,7 +45,7 @@ std::vector<Problem> problems_of(const Catalogue& catalogue, const Family& famil
     return problems;
 }
 
-// Every problem on every device; under a sanitizer, which looks at the code and not at the facts, one problem of each device.
+// Every problem on every device. Under a sanitizer, which checks the code and not the results, one problem per device.
 std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) {
     std::vector<Subject> found;
     for (const std::string& arch : known_archs()) {
@@ -59,7 +59,7 @@ std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) 
     return found;
 }
 
-// Every problem on one device each, in turn: for facts that cost an enumeration. Under a sanitizer one of them.
+// Every problem on one device each, alternating: for checks that need an enumeration. Under a sanitizer only one of them.
 std::vector<Subject> few_subjects(const Catalogue& catalogue, const Family& family) {
     const std::vector<std::string> archs = known_archs();
     std::vector<Subject> found;
@@ -101,8 +101,8 @@ std::string test_name(std::string name) {
     return name;
 }
 
-// The default and 20 to 39 configs spread over the legal ones, 3 to 5 under a sanitizer. Remembered: finding them is what these
-// tests spend their time on.
+// The default and 20 to 39 configs spread over the legal ones, 3 to 5 under a sanitizer. Cached, because finding them takes most
+// of the time of these tests.
 const std::vector<Config>& sample(const Subject& subject) {
     static std::map<std::string, std::vector<Config>> samples;
     std::vector<Config>& picked = samples[subject.describe()];
@@ -154,7 +154,7 @@ TEST_P(Conformance, AConstraintsReasonSaysWhyAConfigIsDropped) {
     }
 }
 
-// A search remembers what a constraint says by the values of the parameters that it names.
+// A search caches the result of a constraint by the values of the parameters that it names.
 TEST_P(Conformance, AConstraintReadsOnlyParametersThatItNames) {
     constexpr std::size_t kConfigs = 4;
     for (const Subject& subject : few_subjects_here()) {
@@ -195,7 +195,7 @@ TEST_P(Conformance, TheDefaultIsLegal) {
     }
 }
 
-// Two names may mean one config: the classic variants overlap.
+// Two names may mean one config, because the classic variants overlap.
 TEST_P(Conformance, NamedConfigsAreLegalUnderDistinctNames) {
     for (const Subject& subject : subjects_here()) {
         const SearchSpace space = family_.space(subject.problem, subject.device);
@@ -265,8 +265,8 @@ void expect_legal_neighbours(const Subject& subject) {
     }
 }
 
-// Facts in one test, which enumerates each space once for all of them: constraints read what they name and nothing else (or the
-// walk throws), neighbours in the space are legal, plans stay within the device, predictions are positive.
+// Checks in one test, which enumerates each space once: constraints read only what they name (otherwise the walk throws),
+// neighbours in the space are legal, plans stay within the device's limits, predictions are positive.
 TEST_P(Conformance, SpacesCanBeWalkedNeighboursAreLegalAndPlansFitTheDevice) {
     const std::vector<Subject> few = few_subjects_here();
     expect_legal_neighbours(few.front());
@@ -282,7 +282,7 @@ TEST_P(Conformance, SpacesCanBeWalkedNeighboursAreLegalAndPlansFitTheDevice) {
     }
 }
 
-// The same text must serve the neighbours, or verifying a winner on them would compile again and prove something else.
+// The neighbours must use the same text; otherwise verifying a winner on them would compile again and test something else.
 TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
     const auto spelled = [&](const Problem& problem) {
         std::vector<std::int64_t> values;

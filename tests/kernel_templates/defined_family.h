@@ -4,7 +4,7 @@
 
 namespace autotune::test {
 
-// c = a + b by a kernel that is no part of the binary: what a user would write in a file.
+// c = a + b by a kernel that is not part of the binary, as a user would write it in a file.
 inline FamilyDefinition defined_add() {
     FamilyDefinition family;
     family.name = "add/by_value";

@@ -1,4 +1,4 @@
-// A family as a value: its space, its plan, its text, and what is refused.
+// A family as a value: its space, its plan, its text, and refused definitions.
 #include "tests/kernel_templates/defined_family.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST(DefinedFamily, RendersItsFactsAndParameters) {
     EXPECT_THAT(rendered.symbol, HasSubstr("add_by_value_"));
 }
 
-// Stored rows are found by it: whatever changes what a config means must change it.
+// Stored rows are found by the identity, so everything that changes the meaning of a config must change it.
 TEST(DefinedFamily, ItsTemplateIdentityIsOfTheWholeDefinition) {
     const auto identity = [](const FamilyDefinition& definition) {
         const Catalogue catalogue = catalogue_with(definition);

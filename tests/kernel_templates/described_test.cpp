@@ -1,4 +1,4 @@
-// Problems from typed descriptions: the same keys as from words, so that winners found by one way serve the other.
+// Problems from typed descriptions have the same keys as from words, so that winners found in one way serve the other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string refusal(const ProblemDescription& description) {
     return test::refusal_of([&] { described(description); });
 }
 
-// C of 64x48 from a depth of 32, everything dense and row-major.
+// C of 64x48 with K = 32, everything dense and row-major.
 ProblemDescription plain() {
     return {.op = "gemm",
             .tensors = {tensor("a", {{64, 32}, {32, 1}}), tensor("b", {{32, 48}, {48, 1}}), tensor("c", {{64, 48}, {48, 1}})}};
@@ -82,7 +82,7 @@ TEST(DescribedGemm, AColumnMajorProductIsTheTransposedRowMajorOne) {
     EXPECT_EQ(found.order, (std::vector<std::size_t>{1, 0, 2}));
 }
 
-// One row or one column is both plain and transposed: what the caller says decides, or the better alignment.
+// A single row or column is both plain and transposed: the caller's word decides, or else the better alignment.
 TEST(DescribedGemm, WordsDecideWhereStridesDoNot) {
     ProblemDescription given = plain();
     given.tensors[0].dims = {{1, 32}, {32, 1}};
@@ -238,7 +238,7 @@ TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     EXPECT_THAT(refusal(given), HasSubstr("at most 3: batch, m, k"));
 }
 
-// C of 3x64x48: one matrix for a whole batch where a batch stride is 0.
+// C of 3x64x48: a batch stride of 0 means one matrix for the whole batch.
 ProblemDescription batched(std::int64_t stride_a, std::int64_t stride_b, std::int64_t stride_c) {
     return {.op = "gemm",
             .tensors = {tensor("a", {{3, stride_a}, {64, 32}, {32, 1}}), tensor("b", {{3, stride_b}, {32, 48}, {48, 1}}),
@@ -249,7 +249,7 @@ TEST(DescribedGemm, OneWeightForABatchIsATallerProduct) {
     const Problem problem = described(batched(64 * 32, 0, 64 * 48)).problem;
     EXPECT_EQ(problem.key(), words("192x48x32", {}));
     EXPECT_EQ(problem.tensor("a").dims, (std::vector<Dim>{{1, 192 * 32}, {192, 32}, {32, 1}}));
-    // A row of each batch: the distance of batches is that of rows.
+    // One row per batch: the distance between batches is that between rows.
     const ProblemDescription rows{
         .op = "gemm",
         .tensors = {tensor("a", {{3, 1000}, {1, 32}, {32, 1}}), tensor("b", {{3, 0}, {32, 48}, {48, 1}}),
@@ -296,7 +296,7 @@ TEST(DescribedGemm, RefusesARepeatedOutputAndRepeatedRows) {
     EXPECT_THAT(refusal(given), AllOf(HasSubstr("0 and 0"), HasSubstr("contiguous")));
 }
 
-// What is left to do, as words: the tensors that are written, with the value of each sum.
+// The remaining work, as words: the tensors that are written, with the value of each sum.
 std::string left_to_do(const ProblemDescription& given) {
     const Problem problem = described(given).problem;
     const auto sums = catalogue().op_of(problem).empty_sums(problem);
@@ -323,7 +323,7 @@ TEST(EmptyProblems, AnOutputWithoutElementsIsNothingAndASumOfNothingIsZero) {
     EXPECT_EQ(left_to_do(no_depth), "c=0.000000");
     no_depth.attributes = {{"beta", "any"}};
     EXPECT_EQ(left_to_do(no_depth), "c=0.000000+beta");
-    no_depth.tensors[0].dims = {{2, 7}, {8, 7}, {0, 7}};  // strides of nothing mean nothing
+    no_depth.tensors[0].dims = {{2, 7}, {8, 7}, {0, 7}};  // strides of empty dimensions have no meaning
     EXPECT_EQ(left_to_do(no_depth), "c=0.000000+beta");
 
     ProblemDescription of_fp8 = plain_fp8("", {});
@@ -406,7 +406,7 @@ TEST(DescribedAdd, RefusesARepeatedElement) {
     EXPECT_THAT(refusal(given), HasSubstr("add takes contiguous tensors"));
 }
 
-// Sizes that would overflow on the way to being refused: run these under -fsanitize=undefined.
+// Sizes that would overflow before they are refused: run these under -fsanitize=undefined.
 TEST(Described, NumbersThatDoNotFitAreRefusedAsTheyAre) {
     const std::int64_t huge = INT64_MAX, large = (std::int64_t{1} << 31) - 1;
     ProblemDescription given = product_of(1, 64, 48, 32);
@@ -414,7 +414,7 @@ TEST(Described, NumbersThatDoNotFitAreRefusedAsTheyAre) {
     EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
     given.tensors[0].dims = {{1, huge}, {1, huge}, {32, 1}};
     given.tensors[2].dims = {{1, huge}, {1, huge}, {48, 1}};
-    EXPECT_EQ(refusal(given), "");  // the distance of one row from the next that is not there
+    EXPECT_EQ(refusal(given), "");  // the distance from the only row to the next
     given = product_of(1, 2, 2, 2);
     for (TensorDescription& each : given.tensors) each.dims = {{large + 1, 4}, {2, 2}, {2, 1}};
     EXPECT_EQ(refusal(given), "batch is 2147483648; give a whole number from 0 to 2147483647");

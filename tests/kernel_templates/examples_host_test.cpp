@@ -1,5 +1,5 @@
-// The family and the op that docs/adding_a_family.md and docs/adding_an_op.md show, found as the product finds its own. They run
-// on the host.
+// The family and the op of docs/adding_a_family.md and docs/adding_an_op.md, found as the product finds its own. They run on the
+// host.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// docs/adding_a_family.md lists the facts of each op: which names a family of the op may bind, and where.
+// docs/adding_a_family.md lists the facts of each op: the names that a family of the op may bind, and where.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,7 +13,7 @@
 namespace autotune::facts_in_docs_test {
 namespace {
 
-// The names that families of an op bind: those that all of them have, then those that some have.
+// The names that families of an op bind: those common to all, then the others.
 struct Facts {
     std::set<std::string> of_all, of_some;
 };

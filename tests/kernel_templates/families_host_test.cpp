@@ -1,6 +1,6 @@
-// Families run on the host as they are rendered and judged by the tests of their op. Of
-// attention: every mask, grouped heads, queries and keys of different lengths, tails, rows that see no key, types, alignments. Of
-// gemm: mutants_host_test.cpp runs the sound templates too.
+// Renders families, runs them on the host, and checks them with the tests of their op. For attention: every mask, grouped heads,
+// queries and keys of different lengths, tails, rows that see no key, types, alignments. For gemm see also mutants_host_test.cpp,
+// which runs the sound templates too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,11 +20,11 @@ struct Request {
     Options options = {};
 };
 
-// Problems of one text: they differ in lengths, heads and strides alone.
+// Problems with the same text: they differ only in lengths, heads and strides.
 struct HostCase {
     std::string name;
     std::string family;
-    std::string config;  // "stages=3": what differs from the default
+    std::string config;  // "stages=3": the differences from the default
     Options options;     // of all problems
     std::vector<Request> problems;
     int sm_count = host_cuda::kSmCount;
@@ -102,7 +102,7 @@ std::vector<HostCase> cases() {
     const std::string of_fp8 = "block_k=128 cluster_m=1 cluster_n=1 cluster_k=1 prefetch_steps=0 prefetch_all=0 raster=0 group=1 ";
     const std::string of_wgmma =
         "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 tma_swizzle=128 raster=0 group=1 evict_first=0 prefetch_steps=0 prefetch_all=0 advance_descriptors=1 ";
-    const int few = 3;  // SMs: a block has many tiles of a small problem
+    const int few = 3;  // SMs: each block has many tiles of a small problem
     const std::string of_one_tile = "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 ";
     return {
         forward("naive_unmasked", "naive", "f32", unmasked("32")),

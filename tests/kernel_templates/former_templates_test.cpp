@@ -17,8 +17,8 @@ const Catalogue& catalogue() {
     return test::embedded_catalogue();
 }
 
-// A change of a family's code takes its former identities with it; a change that leaves the machine code as it is writes the new
-// identity into the table, with the shipped rows.
+// If a family's code changes, its former identities must be removed. If a change leaves the machine code as it is, its new
+// identity goes into the table and into the shipped rows.
 TEST(FormerTemplates, AreOfTodaysCode) {
     std::set<std::string_view> former;
     for (const FormerIdentity& each : former_identities()) {

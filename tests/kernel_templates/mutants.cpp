@@ -16,7 +16,7 @@ namespace {
 
 using Makers = std::vector<MutantsOfAFamily>;
 
-// Made by the first file that plants something: files are initialised in no order.
+// Created by the first file that plants a mutant, because files are initialised in no fixed order.
 Makers& planted() {
     static Makers makers;
     return makers;
@@ -83,15 +83,15 @@ const std::vector<Mutant>& mutants() {
 }
 
 bool runs_on_host(const Mutant& mutant) {
-    constexpr std::array without = {"gemm/wmma", "gemm/wmma_tf32", "gemm/mma_fp8"};  // instructions that do not run there
+    constexpr std::array without = {"gemm/wmma", "gemm/wmma_tf32", "gemm/mma_fp8"};  // instructions that the host cannot run
     const auto has = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
     const bool has_cluster = has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") ||
                              has(mutant.config, "cluster_k=2") ||
                              (mutant.family == "attention/split" && has(mutant.config, "join=2"));
     const bool lacks_a_fence = has(mutant.find, "fence");  // which has no effect there
-    // Digits that are lost do not show in sums that have all of them.
+    // Lost digits do not show in sums that need none of them.
     const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";
-    // Tiles are wider than what runs there quickly.
+    // Tiles too large to run quickly on the host.
     const bool is_large = mutant.races && has(mutant.family, "gemm/wgmma") && !mutant.shape.starts_with("64x64x");
     return !has_cluster && !lacks_a_fence && !lacks_digits && !is_large &&
            std::find(without.begin(), without.end(), mutant.family) == without.end();

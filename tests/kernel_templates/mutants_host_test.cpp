@@ -1,6 +1,6 @@
-// The mutants of families that run on the host, where the tests of their op must reject each of them, in the judge's own bounds;
-// those that race too, because the host's two orders of threads and of copies are the extremes. The sound text with the same
-// config passes, so that it is the fault that is found.
+// The mutants of families that run on the host: the tests of their op must reject each of them, with the reference's own bounds.
+// This includes mutants that race, because the host's two orders of threads and of copies are the extremes. The sound text with
+// the same config must pass, which proves that the fault is found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace autotune::test {
 namespace {
 
-// A race needs no large problem here: 256x256x1024 becomes 128x128x256.
+// On the host a race needs no large problem: 256x256x1024 becomes 128x128x256.
 std::string smaller(const std::string& shape) {
     std::string result;
     std::istringstream words(shape);

@@ -1,5 +1,5 @@
-// The mutants without a GPU: each changes its template, and compiles. That a verifier finds them is for
-// tests/conformance/mutants_gpu_test.cpp. Those that run on the host are compiled and rejected there (mutants_host_test.cpp).
+// The mutants without a GPU: each must change its template and compile. tests/conformance/mutants_gpu_test.cpp checks that a
+// verifier finds them. Those that run on the host are compiled and rejected there (mutants_host_test.cpp).
 #include <gtest/gtest.h>
 
 #include "src/jit/compiler.h"
@@ -48,7 +48,7 @@ std::vector<Mutant> not_on_host() {
 
 INSTANTIATE_TEST_SUITE_P(Each, MutantTest, ::testing::ValuesIn(not_on_host()),
                          [](const auto& entry) { return entry.param.name; });
-// tests/conformance/overlap_gpu_test.cpp runs them so; that they cannot be run is to be seen without a GPU.
+// tests/conformance/overlap_gpu_test.cpp runs them in chains; this test shows without a GPU that it can.
 TEST(OverlapMutants, HaveAResultThatTheNextLaunchReads) {
     const Catalogue catalogue = Catalogue::embedded();
     for (const Mutant& mutant : overlap_mutants()) EXPECT_TRUE(hand_over(problem_of(mutant, catalogue))) << mutant.name;

@@ -21,13 +21,13 @@ struct PlantedInChain {
 
 inline const std::string kWait = "dependent_launch::wait_for_earlier_grids();\n";
 
-// The family's name is put before that of each mutant, and `config` before its config.
+// Prefixes each mutant with the family's name, and its config with `config`.
 std::vector<Mutant> of_family(const std::string& family, const std::string& config, std::vector<Mutant> list);
 
-// Of attention, whose problems are causal unless they say otherwise.
+// Mutants of attention, whose problems are causal unless they say otherwise.
 std::vector<Mutant> of_attention(const std::string& family, std::vector<Mutant> list);
 
-// On f32 operands, computed as `compute` says.
+// Mutants on f32 operands, with the compute type `compute`.
 std::vector<Mutant> with_f32(const char* compute, std::vector<Mutant> list);
 
 }  // namespace autotune::test

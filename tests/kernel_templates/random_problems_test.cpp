@@ -1,5 +1,5 @@
-// Whether a family can do a problem is one fact, whoever asks: refusals, defaults, spaces and launch plans agree for problems
-// drawn at random. AUTOTUNE_RANDOM_PROBLEMS=N draws N of each op instead of the usual number, and AUTOTUNE_RANDOM_SEED another
+// Whether a family can do a problem must not depend on who asks: refusals, defaults, spaces and launch plans agree for random
+// problems. AUTOTUNE_RANDOM_PROBLEMS=N draws N per op instead of the usual number, and AUTOTUNE_RANDOM_SEED selects another
 // sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class Draw {
 
     bool chance(double of_one) { return random_.uniform() < of_one; }
     std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(count))); }
-    // Most numbers are small, some large; one in two is round.
+    // Most numbers are small, some large; every second is round.
     std::int64_t extent(std::int64_t most) {
         const auto value = static_cast<std::int64_t>(std::exp2(random_.uniform() * std::log2(static_cast<double>(most))));
         return chance(0.5) && value > 16 ? value / 16 * 16 : value;
@@ -76,7 +76,7 @@ ProblemRequest gemm(Draw& draw) {
     options["beta"] = draw.word({"zero", "any"});
     const int least = options["dtype"] == "f32" || options["c"] == "f32" ? 4 : 2;
     if (draw.chance(0.3)) options["align"] = least == 4 ? draw.word({"4", "8", "16"}) : draw.word({"2", "4", "8", "16"});
-    // Few rows of a large vocabulary, decoding, squares, and a direction that is as long as can be.
+    // Few rows of a large vocabulary, decoding, squares, and one direction of maximum length.
     std::int64_t m = draw.extent(20'000), n = draw.extent(200'000), k = draw.extent(30'000), batch = 1;
     if (draw.chance(0.3)) m = 1 + draw.below(40);
     if (draw.chance(0.1)) n = 1 + draw.below(40);
@@ -129,7 +129,7 @@ ProblemRequest add(Draw& draw) {
     return request;
 }
 
-// Everybody's answer for one problem on one device.
+// All answers for one problem on one device must agree.
 void expect_one_answer(const Problem& problem, const Device& device) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const FamilyDefaults defaults = family_defaults(catalogue, problem, device);
@@ -165,10 +165,10 @@ void expect_one_answer_everywhere(const char* op, const std::function<ProblemReq
             problem = test::embedded_catalogue().problem(request);
         } catch (const Error& error) {
             ASSERT_EQ(error.code(), ErrorCode::usage) << request.shape << ": " << error.what();
-            continue;  // no problem of the op: larger than an address space, say
+            continue;  // not a problem of the op: larger than an address space, for example
         }
         ++made;
-        // Two of the architectures in turn: all of them see many problems.
+        // Two architectures per problem, alternating: all of them see many problems.
         const std::vector<std::string> archs = known_archs();
         for (const std::size_t turn : {made, made + 1}) {
             try {
@@ -201,7 +201,7 @@ TEST(RandomProblems, OfAddGetOneAnswer) {
     expect_one_answer_everywhere("add", add);
 }
 
-// Logits of a language model: three rules once left the family no config for them, which was an internal error.
+// Logits of a language model: three rules once left the family without configs for them, which was an internal error.
 TEST(RandomProblems, FewRowsOfFp8AndAWideCHaveConfigs) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device hopper = reference_device("sm_90a").value();
@@ -218,7 +218,7 @@ TEST(RandomProblems, FewRowsOfFp8AndAWideCHaveConfigs) {
     }
 }
 
-// A family whose rules contradict each other: it refuses nothing, and has no config.
+// A family whose rules contradict each other: it refuses nothing, and has no configs.
 class Contradictory final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/contradictory"; }

@@ -1,5 +1,5 @@
-// The judges that a device runs (<op>/op/reference.cuh) say the same as the judges on the host: right answers and how far a
-// kernel may be from them, in every test of the op.
+// The references for devices (<op>/op/reference.cuh) must agree with those on the host: right results and allowed errors, in
+// every test of the op.
 #include <gtest/gtest.h>
 
 #include <algorithm>

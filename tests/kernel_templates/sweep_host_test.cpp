@@ -1,5 +1,5 @@
-// Many configs of every family that runs on the host, drawn at random from its legal ones, on a problem with tails; the last also
-// on the problems on which winners are verified. AUTOTUNE_HOST_CONFIGS says how many a problem.
+// Many random legal configs of every family that runs on the host, on a problem with tails; the last one also on the problems
+// with which winners are verified. AUTOTUNE_HOST_CONFIGS sets how many per problem.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ std::vector<Swept> swept() {
 }
 // clang-format on
 
-// A legal config: drawn, or where few points are legal, some steps from the default.
+// A legal config: random or, if few points are legal, some steps from the default.
 Config drawn(const Family& family, const Problem& problem, const SearchSpace& rules, std::mt19937& random) {
     for (int attempt = 0; attempt < 2000; ++attempt) {
         Config config;

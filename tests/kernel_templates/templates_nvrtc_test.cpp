@@ -1,6 +1,6 @@
-// Every family's text through the real compiler, no GPU needed: named configs, and the default and a few others on layouts, types
-// and alignments that the op's examples have, dealt over the architectures. Of named configs and examples those are compiled that
-// hold every pair of values between them (pair_cover.h); AUTOTUNE_EVERY_CONFIG=1, set by the soak test, compiles all.
+// Compiles every family's text with the real compiler, without a GPU: named configs, and the default and a few others for the
+// layouts, types and alignments of the op's examples, distributed over the architectures. Of named configs and examples, a subset
+// is compiled that contains every pair of values (pair_cover.h); AUTOTUNE_EVERY_CONFIG=1, set by the soak test, compiles all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<std::size_t> covering(const std::vector<test::Words>& rows) {
     return all;
 }
 
-// "a=f16", "layout=nt", ...: what of a problem changes the text.
+// "a=f16", "layout=nt", ...: the properties of a problem that change the text.
 test::Words attributes_of(const Problem& problem) {
     std::istringstream key(problem.key());
     test::Words words;
@@ -48,15 +48,15 @@ test::Words attributes_of(const Problem& problem) {
     return words;
 }
 
-// "in_type=f16", "d=64", ...: all that a reference's text is made from.
+// "in_type=f16", "d=64", ...: everything that determines a reference's text.
 test::Words facts_of_reference(const Op& op, const Problem& problem) {
     test::Words words;
     for (const Binding& fact : op.reference_facts(problem)) words.push_back(fact.name + "=" + fact.spelled());
     return words;
 }
 
-// The parameters of a text. The tile and its division are one word: registers follow from them all together, so that each tile is
-// covered beside each value of every other parameter.
+// The parameters of a text. The tile and its division form one word, because registers depend on all of them together; so each
+// tile is combined with each value of every other parameter.
 test::Words parameters_of(const Config& text) {
     test::Words words(1);
     for (const auto& [name, value] : text.values()) {
@@ -86,7 +86,7 @@ class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, st
         return catalogue_.find_op(name.substr(0, name.find('/')))->examples();
     }
 
-    // The architectures that the family takes the problem on.
+    // The architectures on which the family accepts the problem.
     std::vector<std::string> takers(const Problem& problem) const {
         std::vector<std::string> names;
         for (const std::string& name : kArchs)
@@ -100,7 +100,7 @@ class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, st
         ASSERT_TRUE(result.compiled) << what << ": " << result.failure;
         EXPECT_EQ(result.rejected, "") << what;
     }
-    // Compiles unless the same instance was compiled by this test before.
+    // Compiles, unless this test has compiled the same instance before.
     void expect_compiles(const Problem& problem, const SearchSpace& space, const Config& config) {
         const jit::Rendered rendered = jit::render(catalogue_, family(), problem, space, config, target());
         if (!seen_.insert(rendered.identity).second) return;
@@ -112,10 +112,10 @@ class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, st
     std::set<std::string> seen_;
 };
 
-// Architectures that have each other's registers and, but for a few, instructions: what runs on all is dealt over them.
+// Architectures with the same registers and, except for a few, instructions: texts for all of them are distributed.
 const std::vector<std::string> kDealt = {"sm_80", "sm_86", "sm_89", "sm_120"};
 
-// One architecture of those on which the config is legal: sm_90a for every second text, the others in turn.
+// One of the architectures on which the config is legal: sm_90a for every second text, the others alternately.
 std::string TemplatesTest::owner(const Problem& problem, const Config& config, std::size_t text) const {
     std::vector<std::string> others;
     bool has_hopper = false;
@@ -130,7 +130,7 @@ std::string TemplatesTest::owner(const Problem& problem, const Config& config, s
     return others.empty() || (has_hopper && text % 2 == 0) ? "sm_90a" : others[text / 2 % others.size()];
 }
 
-// Of all architectures' named configs, those whose texts cover all; one config for each text.
+// The named configs, over all architectures, whose texts cover all pairs; one config per text.
 std::vector<Config> TemplatesTest::covering_named(const Problem& problem) const {
     std::vector<Config> distinct;
     std::vector<test::Words> rows;
@@ -149,8 +149,8 @@ std::vector<Config> TemplatesTest::covering_named(const Problem& problem) const 
     return picked;
 }
 
-// Texts of the first example that the family accepts, and of the first of each other way to multiply f32, which have registers of
-// their own; layouts of those are dealt over the architectures.
+// Texts of the first example that the family accepts, and of the first example of each other way to multiply f32, which needs
+// different registers; their layouts are distributed over the architectures.
 TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     const Device device = reference_device(arch()).value();
     const auto turn = static_cast<std::size_t>(std::find(kArchs.begin(), kArchs.end(), arch()) - kArchs.begin());
@@ -176,8 +176,8 @@ TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
     }
 }
 
-// f16 sums take fewer registers: what compiles with others does with them, so a fifth will do where one architecture has them
-// all; tiles that exist with them alone have an owner each.
+// f16 sums need fewer registers, so texts that compile with f32 sums compile with them too: a fifth is enough on an architecture
+// that has all; each tile that exists only with f16 sums is assigned to one architecture.
 TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
     const Device device = reference_device(arch()).value();
     const ProblemRequest request = examples().front();
@@ -195,8 +195,8 @@ TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
     }
 }
 
-// The examples that the family accepts on this architecture and that fall to it when those that cover all are dealt over the
-// architectures that accept them; at least one.
+// The covering examples are distributed over the architectures on which the family accepts them. Returns this architecture's
+// share; at least one.
 std::vector<Problem> TemplatesTest::share() const {
     std::vector<Problem> accepted, mine;
     std::vector<test::Words> rows;
@@ -223,8 +223,8 @@ TEST_P(TemplatesTest, DefaultsCompileForEveryLayoutTypeAndAlignment) {
     }
 }
 
-// The compiler must take every legal config; that some spill is for the tuner to find out. Three for sm_90a; each other
-// architecture has another one.
+// The compiler must accept every legal config; the tuner finds those that spill. Three for sm_90a, one different config for each
+// other architecture.
 TEST_P(TemplatesTest, SampledConfigsCompile) {
     const Device device = reference_device(arch()).value();
     const std::vector<ProblemRequest> requests = examples();
@@ -264,8 +264,8 @@ INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
                              return name;
                          });
 
-// The same with nothing but the code of each text, headers under their base names: what an identity is made from. The symbol
-// stays, so that the two differ in nothing else.
+// The same with only the code of each text, with headers under their base names, as in an identity. The symbol stays, so that the
+// two differ in nothing else.
 jit::Rendered code_alone(const jit::Rendered& rendered) {
     jit::Rendered code = rendered;
     code.source = code_of(rendered.source);
@@ -287,8 +287,8 @@ void expect_same_machine_code(const gpu::Nvrtc& nvrtc, const jit::Rendered& rend
     EXPECT_TRUE(of_text == of_code) << what;
 }
 
-// Of each family one kernel for sm_90a, where it has one, else for the first architecture that takes it; of every eighth one
-// more.
+// For each family one kernel, for sm_90a if possible, else for the first architecture that accepts it; for every eighth family
+// one more.
 class CodeTest : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(CodeTest, CompilesToTheMachineCodeOfTheText) {
@@ -363,7 +363,7 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             rows.push_back(facts_of_reference(*op, problem));
         }
         for (const std::size_t at : covering(rows)) {
-            // Types and layouts are combined on one architecture; elsewhere the first will do.
+            // Types and layouts are combined on one architecture; on others the first combination is enough.
             if (turn++ > 0 && GetParam() != "sm_90a") continue;
             const jit::CompileResult result =
                 jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));
@@ -378,7 +378,7 @@ TEST_P(SharedTextTest, SumsOfNothingCompileWithoutSpills) {
     const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
     if (!nvrtc) GTEST_SKIP() << why;
     const Catalogue catalogue = Catalogue::embedded();
-    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});  // any: its text has no facts
+    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});  // any problem, because its text has no facts
     const Family* const family = catalogue.find_family("common/empty_sum");
     ASSERT_NE(family, nullptr);
     const jit::Rendered text = jit::render(catalogue, *family, problem, {}, {}, {GetParam(), nvrtc->version()});
@@ -387,8 +387,8 @@ TEST_P(SharedTextTest, SumsOfNothingCompileWithoutSpills) {
     EXPECT_EQ(result.rejected, "");
 }
 
-// C is read as it is stored, run by run: the compiler read all of a tile first where the read was not behind the run's own
-// condition, and spilled 672 bytes.
+// C is read run by run while it is stored. Without the condition of each run before its read, the compiler read all of a tile
+// first, and spilled 672 bytes.
 TEST(DirectStores, OfF32ReadCWithoutSpills) {
     std::string why;
     const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);

@@ -15,7 +15,7 @@ TEST(MeasuringMethodTest, IsReadFromItsText) {
     }
 }
 
-// Databases and shipped winners hold these words.
+// Databases and shipped winners contain these words.
 TEST(MeasuringMethodTest, HasTheWordsOfStoredWinners) {
     EXPECT_EQ(MeasuringMethod{}.text(), "stream-2 l2=cold data=normal");
     EXPECT_EQ((MeasuringMethod{.l2_warm = true, .streams = 2}.text()), "stream-2 l2=warm data=normal streams=2");

@@ -27,7 +27,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
 
 constexpr std::int64_t kM = 72, kN = 56, kK = 40;
 
-// Rows are padded by 8 elements, so that a mixed-up leading dimension shows.
+// Rows are padded by 8 elements, so that a confused leading dimension shows.
 Tensor tensor(const std::string& name, DType type, std::int64_t rows, std::int64_t cols, int batch) {
     Tensor made;
     made.name = name;
@@ -52,7 +52,7 @@ Problem problem(const Case& c) {
     return p;
 }
 
-// A tensor on host and device: integers in [-2, 2], so that every answer is exact in any order and type.
+// A tensor on host and device: integers in [-2, 2], so that every result is exact in any order and type.
 struct Filled {
     std::vector<double> values;
     gpu::Buffer buffer;
@@ -108,7 +108,7 @@ void expect_product(const Problem& p, const std::vector<Filled>& all) {
 
 class GemmRivalOnDevice : public GpuTest, public ::testing::WithParamInterface<Case> {
   protected:
-    // The way that a rival prefers.
+    // For the rival's preferred way.
     void expect_right_answers(std::string_view name) {
         const Problem p = problem(GetParam());
         const gpu::Stream stream(driver());

@@ -57,7 +57,7 @@ Problem fp8(const std::map<std::string, std::string>& options) {
     return test::embedded_catalogue().problem({"fp8gemm", "256x512x1024", options});
 }
 
-// Our B is the first matrix: its scales are those of cuBLASLt's A.
+// Our B is the first matrix, so its scales are those of cuBLASLt's A.
 TEST(GemmBlasProduct, Fp8HasItsAccumulationAndScales) {
     const auto plain = gemm::blas_product(fp8({{"acc", "f32fast"}, {"b", "e5m2"}}), nullptr).value();
     EXPECT_EQ(plain.first.type, gpu::blas::kR8E5M2);

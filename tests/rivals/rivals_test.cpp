@@ -46,7 +46,7 @@ TEST(Rivals, OneThatHasNoEntryStaysOutOfTunes) {
     EXPECT_THAT(rivals_in_tunes(refused), IsEmpty());
 }
 
-// Every problem that an op shows as an example is taken or refused with a sentence, without a GPU and without a library.
+// Every example problem of an op is accepted, or refused with a sentence, without a GPU and without a library.
 TEST(Rivals, SayOfEachExampleWhetherTheyTakeIt) {
     const Catalogue& catalogue = test::embedded_catalogue();
     int asked = 0;

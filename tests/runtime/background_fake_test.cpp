@@ -62,8 +62,8 @@ TEST(BackgroundWork, TakesTheThreadsThatWereStarted) {
     background.wait();
 }
 
-// What takes long is done when the handle is made: the general kernels are loaded into the caller's context, whose first use of
-// a kernel loads it otherwise, and the threads are started.
+// Slow steps are done when the handle is made: the general kernels are loaded into the caller's context (the first use of a
+// kernel would load it), and the threads are started.
 TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     fake_test(
         "",
@@ -84,7 +84,7 @@ struct OfShortCalls {
     Device device = session.driver->device(0);
 };
 
-// Other threads take an instance as soon as it is among those that are loaded.
+// Other threads use an instance as soon as it is listed as loaded.
 TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     fake_test(
         "",
@@ -102,7 +102,8 @@ TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
         [](const fake::Sandbox& sandbox) { EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 1); });
 }
 
-// A call that never ends holds each step back for as long as it may: the library, its kernels and what launches need of them.
+// A call that never ends delays each step for the longest allowed time: loading the library, its kernels and what launches need
+// of them.
 TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
     fake_test("", [] {
         OfShortCalls of;
@@ -118,7 +119,7 @@ TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
     });
 }
 
-// Many instances of one family and the same facts, as ever new weights load them.
+// Many instances of one family with the same facts, as when ever new weight matrices load them.
 TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -150,7 +151,7 @@ TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem)
     });
 }
 
-// An allocation takes longer than a call may take: the driver gives memory when the handle is made.
+// An allocation takes longer than a call may take, so memory is allocated when the handle is made.
 TEST(OnMissBackground, AsksForNoScratchInACall) {
     fake_test(
         {"", {.environment = {{"AUTOTUNE_PIN", "gemm/mma block_k=32 split_k=2"}}}},
@@ -171,7 +172,7 @@ TEST(OnMissBackground, AsksForNoScratchInACall) {
         });
 }
 
-// What the driver is asked for in the first call of a problem.
+// The driver calls of the first call for a problem.
 std::vector<std::string> calls_of_first(Session& session, const Handle& handle, const autotune_gemm_problem& problem,
                                         const void* operand, void* result) {
     autotune::test::start_counting();
@@ -179,8 +180,8 @@ std::vector<std::string> calls_of_first(Session& session, const Handle& handle, 
     return autotune::test::stop_counting().driver_calls;
 }
 
-// A stand-in for a problem that is not like the one its kernel was loaded for adds parts of K by a second kernel: the driver
-// loads that too before the call, which asks where it is and launches.
+// A stand-in loaded for another kind of problem may add parts of K by a second kernel. The driver loads that one too before the
+// call, which only looks it up and launches.
 TEST(OnMissBackground, LoadsNoCodeInACall) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -195,8 +196,8 @@ TEST(OnMissBackground, LoadsNoCodeInACall) {
     });
 }
 
-// Products of a weight whose fastest loaded kernel, that of a plan of `m` rows, copies it, which takes more scratch than there
-// is.
+// Products with a weight matrix whose fastest loaded kernel, that of a plan of `m` rows, copies the matrix and so needs more
+// scratch than there is.
 struct LargeProducts {
     explicit LargeProducts(int m) {
         const GemmPlan packs(handle, product(m));
@@ -217,7 +218,7 @@ std::ptrdiff_t launches(const std::vector<std::string>& calls) {
     return std::count(calls.begin(), calls.end(), "cuLaunchKernelEx");
 }
 
-// Another one serves the first call, and the library's thread asks the driver, so that the next call has room for the fastest.
+// Another kernel serves the first call, and the library's thread allocates, so that the next call has room for the fastest.
 TEST(OnMissBackground, TakesAStandInForWhichThereIsScratch) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -233,7 +234,7 @@ TEST(OnMissBackground, TakesAStandInForWhichThereIsScratch) {
     });
 }
 
-// A kernel on no tensor core would run for tens of milliseconds.
+// A kernel without tensor cores would run for tens of milliseconds.
 TEST(OnMissBackground, AsksForScratchWhereAStandInWithoutIsSlowerByFar) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -243,7 +244,7 @@ TEST(OnMissBackground, AsksForScratchWhereAStandInWithoutIsSlowerByFar) {
     });
 }
 
-// A compiler that takes a second: the first call does not wait for it, and a later one has its kernel.
+// A compiler that takes a second: the first call does not wait for it, and a later one uses its kernel.
 TEST(OnMissBackground, ServesAtOnceAndBetterLater) {
     fake_test("rule on=compile reads_c=0 do=hang seconds=1\n", [] {
         Session session;
@@ -291,7 +292,7 @@ TEST(OnMissBackground, HasAGeneralKernelForEveryLayout) {
     });
 }
 
-// No general kernel is for sums in f16.
+// No general kernel exists for f16 sums.
 TEST(OnMissBackground, WithoutALegalKernelIsNotPlannedUntilItsOwnIsThere) {
     fake_test("", [] {
         Session session;
@@ -374,7 +375,7 @@ TEST(Refresh, MayComeAtAnyTimeFromAnyThread) {
     });
 }
 
-// A plan for any beta has the winner for beta = 0 in it, as the one-call form would take it.
+// A plan for any beta includes the winner for beta = 0, which the one-call form would use.
 TEST(PlanForAnyBeta, TakesTheWinnerOfBetaZeroByTheCall) {
     fake_test(
         "",
@@ -442,7 +443,7 @@ class ShippedPortfolio {
     std::string folder_;
 };
 
-// What a server's first process compiled is in the cubin cache; the best for the first rows that are asked for is not.
+// The kernels that a server's first process compiled are in the cubin cache; the best kernel for the first requested rows is not.
 TEST(Warm, LeavesALaterProcessNothingToCompile) {
     fake_test("", [] {
         Session session;
@@ -459,7 +460,7 @@ TEST(Warm, LeavesALaterProcessNothingToCompile) {
     });
 }
 
-// The others get what serves all of them.
+// The others get the kernels that serve all of them.
 TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
     fake_test("", [] {
         Session session;
@@ -476,7 +477,7 @@ TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
     });
 }
 
-// As a plan does, which takes the next candidate.
+// Like a plan, which tries the next candidate.
 TEST(Warm, GoesOnWhereAKernelWillNotCompile) {
     fake_test("rule on=compile nth=1 do=fail message=\"error: no\"\n", [] {
         Session session;

@@ -1,4 +1,4 @@
-// What the library keeps of device and host memory.
+// How much device and host memory the library keeps.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -74,7 +74,7 @@ TEST(GraphMemory, IsThatOfOneGraphHoweverManyAreMadeOneAfterTheOther) {
     });
 }
 
-// The driver tells of its end when nobody listens any more.
+// The driver reports the graph's end when the handle is gone.
 TEST(GraphMemory, OfAGraphThatOutlivesTheHandleIsFreedWithTheHandle) {
     fake_test(
         {"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}},
@@ -91,7 +91,7 @@ TEST(GraphMemory, OfAGraphThatOutlivesTheHandleIsFreedWithTheHandle) {
         });
 }
 
-// A capture on another thread goes on while memory is freed.
+// A capture on another thread continues while memory is freed.
 TEST(GraphMemory, IsGivenBackBesideAnotherCapture) {
     fake_test({"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}}, [] {
         Captures of;
@@ -112,7 +112,7 @@ double kept_mib() {
     return static_cast<double>(::mallinfo2().uordblks + ::mallinfo2().hblkhd) / (1 << 20);
 }
 
-// One weight, and one call for each number of rows: the kernels are few, the plans are not.
+// One weight matrix, and one call per row count: there are few kernels but many plans.
 TEST(HostMemory, OfTwentyThousandProblemsIsBounded) {
     if (autotune::test::kIsSanitized) GTEST_SKIP() << "a sanitizer's allocator says nothing of its use";
     fake_test({"", {.timeout_s = 110}}, [&] {
@@ -136,7 +136,7 @@ TEST(HostMemory, OfTwentyThousandProblemsIsBounded) {
     });
 }
 
-// How many bytes a plan says that it keeps, against what malloc gave.
+// The bytes that a plan reports, compared with malloc's.
 TEST(HostMemory, OfAPlanIsAboutWhatItSays) {
     if (autotune::test::kIsSanitized) GTEST_SKIP() << "a sanitizer's allocator says nothing of its use";
     fake_test("", [&] {
@@ -193,7 +193,7 @@ TEST(Refresh, WithAChangeFreesWhatItReplaces) {
     });
 }
 
-// A write that follows another within one step of the file system's clock.
+// Two writes within one step of the file system's clock.
 TEST(Refresh, SeesAChangeRightAfterAnother) {
     fake_test("", [] {
         Session session;
@@ -209,7 +209,7 @@ TEST(Refresh, SeesAChangeRightAfterAnother) {
     });
 }
 
-// The file is another one, with another inode.
+// The file is replaced by one with another inode.
 TEST(Refresh, SeesADatabaseThatWasReplaced) {
     fake_test("", [] {
         Session session;
@@ -225,7 +225,7 @@ TEST(Refresh, SeesADatabaseThatWasReplaced) {
     });
 }
 
-// What was planned on purpose stays where nothing else would serve.
+// Explicitly made plans stay if nothing else would serve.
 TEST(OnMiss, NotPlannedKeepsEveryPlan) {
     fake_test("", [] {
         Session session;

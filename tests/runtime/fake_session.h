@@ -1,4 +1,4 @@
-// What the library's tests on the scripted driver share: a program's session, its threads, and the names that all of them use.
+// Shared by the library's tests on the scripted driver: a program's session, its threads, and common names.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ inline void on_threads(Session& session, int count, const std::function<void(int
     for (std::thread& thread : threads) thread.join();
 }
 
-// How many elements of a product through tuned_gemm() are wrong, once the stream has come to it.
+// How many elements of a product by tuned_gemm() are wrong, after the stream has finished.
 inline int wrong_when_tuned(const Handle& handle, const autotune_gemm_problem& problem, const GemmData& data,
                             const gpu::Stream& stream) {
     tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, stream.handle());

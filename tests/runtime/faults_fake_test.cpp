@@ -32,8 +32,8 @@ TEST(Create, MakesNoContext) {
         });
 }
 
-// Only the cubin cache goes into this user's folder under /tmp, which all programs of the user share: whether it holds the kernel
-// already changes nothing here.
+// Only the cubin cache uses this user's folder under /tmp, which all programs of the user share: whether it already has the
+// kernel does not matter here.
 TEST(Create, IsAllowedToGoWithoutHome) {
     Sandbox sandbox;
     const std::string database = sandbox.folder() / "a.db";
@@ -147,7 +147,7 @@ TEST(Cache, OfCubinsThatTheDriverRefusesCompilesAgain) {
     EXPECT_EQ(session.listener.warnings.size(), second ? 1U : 0U);
 }
 
-// The process may open so many files more.
+// Limits how many more files the process may open.
 class DescriptorLimit {
   public:
     explicit DescriptorLimit(int spare) {
@@ -202,9 +202,9 @@ TEST(Database, ThatIsForeignIsOneWarningAndADefault) {
     });
 }
 
-// Folders that nobody can write, the superuser neither: kernels are compiled in every process and misses are not recorded, with
-// one warning each. The test names both places, because the library replaces an unusable HOME by a folder under /tmp, which all
-// programs of this user share.
+// Folders that nobody can write, not even the superuser: kernels are compiled in every process and misses are not recorded, with
+// one warning each. The test sets both places, because the library would replace an unusable HOME by a folder under /tmp, which
+// all programs of this user share.
 TEST(Places, ThatCannotBeWrittenCostWarningsAlone) {
     fake_test({"", {.environment = {{"AUTOTUNE_DB", "/proc/none/autotune.db"}, {"AUTOTUNE_CACHE_DIR", "/proc/none"}}}}, [] {
         Session session;

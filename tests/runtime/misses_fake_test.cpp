@@ -105,12 +105,12 @@ TEST(Misses, AreSweptMostCalledFirstAndFoundAfterARefresh) {
     said << std::ifstream(out).rdbuf();
     EXPECT_NE(said.str().find("48x64x64"), std::string::npos);
     EXPECT_LT(said.str().find("64x64x64"), said.str().find("48x64x64")) << said.str();
-    EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_DEFAULT);  // what was planned before stays until the program asks
+    EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_DEFAULT);  // earlier plans stay until the program refreshes
     ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
     EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_EXACT);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(wrong_when_tuned(handle, frequent, data, session.stream), 0);
     ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-    // A tune deletes the miss of its problem; nothing was missed since but by the plan that was made before.
+    // A tune deletes the miss of its problem; since then only the older plan was recorded.
     for (const db::MissRow& miss : misses_of(session)) EXPECT_EQ(miss.shape, "48x64x64");
     ASSERT_EQ(std::system(sweep.c_str()), 0);
     EXPECT_TRUE(misses_of(session).empty());

@@ -38,7 +38,7 @@ TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
     EXPECT_EQ(misses[0].origin, "portfolio");
 }
 
-// Calls of a plan are counted on after what was counted is written, and belong to nobody else when the plan is gone.
+// A plan's calls are still counted after the counts were written, and are lost when the plan is gone.
 TEST_F(MissesTest, CountTheCallsOfAPlan) {
     settings_.record_misses = true;
     Misses misses(settings_, log_, readers_);
@@ -64,7 +64,8 @@ TEST_F(MissesTest, AreWrittenInBatchesBeforeTheEnd) {
     EXPECT_EQ(store().misses().at(0).count, 128);
 }
 
-// Otherwise the write and the look-up would meet in the file, and a look-up that waits longer than kBusyTimeoutMs finds nothing.
+// Otherwise the write and the look-up would conflict in the file, and a look-up that waits longer than kBusyTimeoutMs finds
+// nothing.
 TEST_F(MissesTest, AreWrittenWhileNobodyReads) {
     std::atomic<bool> is_writing = false;
     std::thread writer([&] {

@@ -1,4 +1,4 @@
-// Winners that are stored while a program runs, found by the library's thread.
+// The library's thread finds winners that are stored while a program runs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -58,7 +58,7 @@ bool comes_true(const std::function<bool()>& condition, double within_s = 20) {
     return condition();
 }
 
-// Long enough for several looks.
+// Long enough for several checks.
 void let_it_look() {
     std::this_thread::sleep_for(std::chrono::milliseconds(400));
 }
@@ -73,7 +73,7 @@ autotune_origin origin_of(const Handle& handle, const autotune_gemm_problem& pro
     return GemmPlan(handle, problem).origin();
 }
 
-// Tells one plan of the library from another: a plan that is made again has another text.
+// Distinguishes two plans of the library: a plan that was made again has another text.
 const char* identity_of(const Handle& handle, const autotune_gemm_problem& problem) {
     autotune_plan plan = nullptr;
     if (autotune_gemm_plan(handle.get(), &problem, &plan) != AUTOTUNE_OK) return nullptr;
@@ -282,7 +282,7 @@ TEST(PickUp, LeavesAPinnedPlan) {
     });
 }
 
-// 64 threads launch by one handle while winners come and go, and the library's thread looks every millisecond.
+// 64 threads launch with one handle while winners come and go, and the library's thread checks every millisecond.
 TEST(PickUp, BesideSixtyFourThreads) {
     fake_test(
         {"", {.timeout_s = 100, .environment = {{"AUTOTUNE_TEST_LOOK_MS", "1"}}}},

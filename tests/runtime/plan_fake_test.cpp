@@ -100,7 +100,7 @@ TEST(Plan, SaysItsOriginAndCandidate) {
     });
 }
 
-// The tuner would not measure a kernel that spills a kilobyte: the library serves it where nothing else is left, or where it was
+// The tuner would not measure a kernel that spills a kilobyte: the library uses it only if nothing else is left, or if it was
 // tuned.
 TEST(Plan, IsOfAnotherKernelWhereTheFirstSpills) {
     fake_test(
@@ -128,7 +128,7 @@ void expect_family_where_wgmma_spills(const char* bytes, const char* family) {
     EXPECT_THAT(GemmPlan(session.open(), gemm(4096, 4096, 4096)).candidate(), HasSubstr(family));
 }
 
-// Eighty bytes cost less than a kernel without wgmma does.
+// Eighty spilled bytes cost less than a kernel without wgmma.
 TEST(Plan, IsOfAKernelThatSpillsALittleWhereOthersAreSlower) {
     expect_family_where_wgmma_spills("80", "gemm/wgmma");
 }
@@ -238,7 +238,7 @@ TEST(Plan, OutlivesItsHandle) {
     });
 }
 
-// Runs a plan twice and counts what the second run asks of the system.
+// Runs a plan twice and counts the second run's calls of the system.
 void expect_nothing_but_the_launch() {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     Sandbox sandbox;
@@ -268,7 +268,7 @@ TEST(Plan, WithTensorMapsRunsByTheLaunchAndNothingElse) {
               [&] { expect_nothing_but_the_launch(); });
 }
 
-// A shape never seen whose kernel is loaded: what the driver knows of a kernel belongs to the instance, not to each plan.
+// A new shape whose kernel is loaded: what the driver tells about a kernel belongs to the instance, not to each plan.
 TEST(Plan, OfALoadedKernelAsksTheDriverForTheContextAlone) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test(
@@ -322,7 +322,7 @@ TEST(Plan, OfTheParentIsRefusedInAForkedChild) {
     });
 }
 
-// Forked while the library's own threads are at work: the child has neither them nor the locks that they hold.
+// Forked while the library's own threads are working: the child has neither those threads nor the locks that they hold.
 TEST(Handle, OfTheParentIsRefusedByEveryCallOfAForkedChild) {
     fake_test("rule on=compile reads_c=0 do=hang seconds=1\n", [] {
         Session session;

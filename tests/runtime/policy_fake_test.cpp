@@ -264,7 +264,7 @@ TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
 
 constexpr const char* kDividesK = "gemm/mma block_k=32 split_k=2";
 
-// Many shapes of one stream share one arena: its few sizes are those that it grew through.
+// Many shapes of one stream share one arena: its few sizes are those through which it grew.
 TEST(Workspace, IsOneArenaForAllShapesOfAStream) {
     fake_test(
         {"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}},
@@ -299,7 +299,7 @@ TEST(Workspace, ThatIsReservedServesTheFirstStreamThatWantsIt) {
     });
 }
 
-// What is reserved for a stream that has an arena takes its place once a request is too large for that.
+// Memory reserved for a stream that has an arena replaces the arena once a request is too large for it.
 TEST(Workspace, GrowsIntoWhatIsReserved) {
     fake_test("", [] {
         Session session;
@@ -375,7 +375,7 @@ constexpr std::array kBadPins = {
     BadPin{"gemm/mma block_m=7", "the pinned config is not legal for ", AUTOTUNE_NO_KERNEL},
     BadPin{"gemm/mma_fp8", "the pinned family gemm/mma_fp8 cannot do ", AUTOTUNE_NO_KERNEL}};
 
-// A pin is read with the first problem: what is wrong with it is that call's status.
+// A pin is read with the first problem: an error in it is that call's status.
 TEST(Pins, ThatAreBadAreTheStatusOfTheFirstPlan) {
     for (const BadPin& bad : kBadPins) {
         Sandbox sandbox;
@@ -396,7 +396,7 @@ TEST(Pins, ThatAreBadAreTheStatusOfTheFirstPlan) {
     }
 }
 
-// Counters that a kernel expects to be zero: a capture may be the first that needs them.
+// Counters that a kernel expects to be zero: the first call that needs them may be a capture.
 TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     Sandbox sandbox;
     const std::string pin =
@@ -421,7 +421,7 @@ TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
-// A context beside the device's primary one. Current from its making on.
+// A context besides the device's primary one, current from its creation on.
 class SecondContext {
   public:
     SecondContext() { EXPECT_EQ(entry<int (*)(void**, unsigned, int)>("cuCtxCreate", 3020)(&raw_, 0, 0), 0); }

@@ -15,7 +15,7 @@
 
 namespace autotune::runtime::test {
 
-// A folder that is gone when the test is.
+// A folder that is deleted after the test.
 class TempFolder {
   public:
     TempFolder() {
@@ -43,7 +43,7 @@ inline Candidate other_than_default(const Catalogue& catalogue, const Problem& p
     return {};
 }
 
-// A row as the tuner would store it, for the template as it is today.
+// A row as the tuner would store it, for today's template.
 inline db::Winner winner_of(const Catalogue& catalogue, const Problem& problem, const Device& device) {
     db::Winner winner;
     winner.op = problem.op;
@@ -67,7 +67,7 @@ inline db::Winner winner_of(const Catalogue& catalogue, const Problem& problem, 
     return winner;
 }
 
-// The default that is predicted fastest for a problem: what nothing predicts to be slow for its like.
+// The default that is predicted fastest for a problem: no model predicts it to be slow for similar ones.
 inline Candidate likely_candidate(const Catalogue& catalogue, const Problem& problem, const Device& device) {
     Candidate likely;
     double least_us = 0;
@@ -80,7 +80,7 @@ inline Candidate likely_candidate(const Catalogue& catalogue, const Problem& pro
     return likely;
 }
 
-// Hears what the library says.
+// Receives the library's messages.
 struct Listener {
     std::vector<std::string> warnings;
     std::atomic<int> compiles{0};

@@ -28,7 +28,7 @@ struct Session {
         options.log_user = &listener;
         return Handle(options);
     }
-    // A graph of what `work` enqueues on the session's stream.
+    // A graph of everything that `work` enqueues on the session's stream.
     template <typename Work>
     gpu::Graph capture(Work work) {
         return gpu::Graph::capture(driver, stream, work);
@@ -37,7 +37,7 @@ struct Session {
         graph.launch(stream.handle());
         stream.synchronize();
     }
-    // The user's database, where a tune would have left its winner.
+    // The user's database, in which a tune would have stored its winner.
     std::string database() const { return std::string(std::getenv("XDG_DATA_HOME")) + "/autotune/autotune.db"; }
     void remember(const std::string& shape, const std::string& beta = "zero") {
         const Problem problem = catalogue.problem({"hgemm", shape, {{"beta", beta}}});

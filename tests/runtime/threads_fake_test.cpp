@@ -74,7 +74,7 @@ TEST(Threads, DoNotWaitForAnothersOtherKernel) {
     });
 }
 
-// A winner for each of `count` problems, and each winner another kernel.
+// A stored winner for each of `count` problems, each with a different kernel.
 std::vector<autotune_gemm_problem> remember_different_kernels(Session& session, std::size_t count) {
     const Device device = session.driver->device(0);
     const Family& family = *session.catalogue.find_family("gemm/mma");
@@ -98,9 +98,8 @@ std::vector<autotune_gemm_problem> remember_different_kernels(Session& session, 
     return problems;
 }
 
-// A cold cache, 400 first calls of as many kernels, 12 threads: 12 s of compiling take about a second where nobody waits for
-// another's kernel, and 12 s where one lock is held through the compiler. A quarter of that tells the two apart on a busy
-// machine.
+// A cold cache, 400 first calls with as many kernels, 12 threads. 12 s of compiling take about a second if no thread waits for
+// another's kernel, and 12 s if a lock is held during compilation. A quarter of that separates the two even on a busy machine.
 TEST(Threads, ShareFourHundredFirstCalls) {
     constexpr int kCalls = 400, kThreads = 12;
     fake_test(
@@ -233,7 +232,7 @@ TEST(Destroyed, HandlesAndPlansAreRefusedAndNotFreedTwice) {
     });
 }
 
-// A log function that uses the handle that speaks to it.
+// A log function that uses the handle that calls it.
 struct Caller {
     autotune_handle handle = nullptr;
     int heard = 0;

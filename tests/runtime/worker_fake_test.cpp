@@ -1,4 +1,4 @@
-// `autotune worker` beside a program that uses the library.
+// `autotune worker` together with a program that uses the library.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ bool comes_true(const std::function<bool()>& condition, double within_s = 60) {
     return condition();
 }
 
-// The worker in a process of its own; ended with this object.
+// The worker in a process of its own, which ends with this object.
 class Worker {
   public:
     explicit Worker(std::vector<std::string> words) {
@@ -196,7 +196,7 @@ TEST(Worker, TriesAProblemThatFailedNotAgainWhenItIsStartedAgain) {
     });
 }
 
-// The line that systemd starts, with an end.
+// The command line of the systemd unit, with a limit on its duration.
 TEST(Worker, RunsByTheLineOfTheSystemdUnit) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
     fake_test({"", kLooksOften}, [&] {

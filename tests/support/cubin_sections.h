@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
-// What a GPU is given of the kernels in a cubin, for comparing two of them.
+// The parts of a cubin that a GPU uses, for comparing the kernels of two cubins.
 namespace autotune::test {
 
-// A copy of the record at a place. Throws where the file ends before.
+// A copy of the record at an offset. Throws if the file is too short.
 template <class Record>
 Record record_at(std::string_view image, std::size_t at) {
     if (at > image.size() || image.size() - at < sizeof(Record)) throw std::runtime_error("the cubin ends early");
@@ -24,7 +24,7 @@ Record record_at(std::string_view image, std::size_t at) {
 }
 
 // By section: code, registers and barriers (in sh_info and sh_flags), .nv.info, constants and shared memory. Names of entities
-// that are local to a source carry a hash of it, which is left out.
+// that are local to a source contain a hash of it, which is left out.
 inline std::map<std::string, std::string> machine_code(std::span<const std::byte> cubin) {
     static const std::regex hash_of_source("_cu_[0-9a-f]{8}|_[0-9a-f]{8}_");
     const std::string_view image(reinterpret_cast<const char*>(cubin.data()), cubin.size());

@@ -4,8 +4,7 @@
 
 namespace autotune::test {
 
-// The embedded catalogue, made once by a process: under a sanitizer that takes a seventh of a second, and most tests ask it
-// something.
+// The embedded catalogue, made once per process: under a sanitizer that takes a seventh of a second, and most tests use it.
 inline const Catalogue& embedded_catalogue() {
     static const Catalogue catalogue = Catalogue::embedded();
     return catalogue;

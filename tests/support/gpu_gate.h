@@ -12,12 +12,12 @@
 
 namespace autotune::test {
 
-// The one gate of every test that needs a GPU: no GPU is a skip, a GPU that is present but broken is a failure, and with
-// AUTOTUNE_REQUIRE_GPU=1 no GPU is a failure too.
+// The only gate of tests that need a GPU: without a GPU they are skipped, with a broken one they fail, and with
+// AUTOTUNE_REQUIRE_GPU=1 they also fail without one.
 
 struct GpuFacts {
     bool driver_installed = false;
-    bool device_node = false;  // the kernel module shows a card: /dev/nvidia0..., or WSL's /dev/dxg
+    bool device_node = false;  // the kernel module provides a device file: /dev/nvidia0..., or WSL's /dev/dxg
     std::string load_error{};  // empty: the driver starts and sees a device
     bool required = false;
 };
@@ -52,7 +52,7 @@ inline GpuFacts gpu_facts(std::shared_ptr<const gpu::Driver>& driver) {
     return facts;
 }
 
-// Base of GPU tests: device 0 with its context current, or the test is skipped or failed by the gate.
+// Base of GPU tests: device 0 with its context current, or the gate skips or fails the test.
 class GpuTest : public ::testing::Test {
   protected:
     void SetUp() override {

@@ -18,7 +18,7 @@
 
 namespace autotune::test {
 
-// A WinnerStore of plain vectors, for tests of what stands on the interface: no file, no layer beneath, nothing to break.
+// A WinnerStore in memory, for tests of code above the interface: no file, no shipped layer, no failures.
 class MemoryStore final : public db::WinnerStore {
   public:
     std::vector<Winner> find(const Problem& problem, const DeviceIdentity& device) const override {

@@ -11,11 +11,11 @@ namespace autotune::test {
 
 using Words = std::vector<std::string>;
 
-// Few of the rows that together hold every pair of words that any row holds: their positions, ascending. What goes wrong in a
-// text nearly always does so for one value of a parameter, or for one beside one of another.
+// The positions, ascending, of a few rows that together contain every pair of words that any row contains. An error in a text
+// nearly always depends on one value of a parameter, or on the values of two.
 inline std::vector<std::size_t> pair_cover(const std::vector<Words>& rows) {
     using Pairs = std::set<std::pair<std::string, std::string>>;
-    std::vector<Pairs> left;  // pairs of each row that no picked row holds
+    std::vector<Pairs> left;  // pairs of each row that no picked row contains
     for (const Words& row : rows) {
         Pairs& pairs = left.emplace_back();
         for (const std::string& one : row)

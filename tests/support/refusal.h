@@ -8,7 +8,7 @@
 
 namespace autotune::test {
 
-// The message with which something is refused as the caller's mistake; empty: it is not refused.
+// The message with which a call is refused as the caller's mistake; empty: it is not refused.
 template <class Ask>
 std::string refusal_of(const Ask& ask) {
     try {

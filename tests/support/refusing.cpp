@@ -1,5 +1,5 @@
-// LD_PRELOAD library that makes calls of the C library fail: AUTOTUNE_REFUSE="flock=38 posix_spawn=11/3" has flock() fail with
-// errno 38 always and posix_spawn() from its third call on. Tests name it by fake::refusing_library().
+// LD_PRELOAD library that makes calls of the C library fail: with AUTOTUNE_REFUSE="flock=38 posix_spawn=11/3" flock() always
+// fails with errno 38, and posix_spawn() from its third call on with 11. Tests get its path from fake::refusing_library().
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// The errno that the next call of `name` is to fail with; 0: it is not to fail.
+// The errno with which the next call of `name` must fail; 0: it must not fail.
 int refusal(const char* name, std::atomic<long>& calls) {
     const char* all = std::getenv("AUTOTUNE_REFUSE");
     const std::string wanted = std::string(name) + "=";

@@ -2,7 +2,7 @@
 
 namespace autotune::test {
 
-// Built with a sanitizer: times mean nothing, and an enumeration takes ten times as long.
+// Built with a sanitizer: times are meaningless, and an enumeration takes ten times as long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kIsSanitized = true;
 #else

@@ -1,1 +1,1 @@
-// Carries the precompiled headers of all tests; has none of its own.
+// Carries the precompiled headers of all tests; has no tests itself.

@@ -9,7 +9,7 @@
 
 namespace autotune::test {
 
-// Letters, digits and underscores, which is what a test's name may have: "70x90x33_layout_tn".
+// Reduces text to letters, digits and underscores, which a test's name may have: "70x90x33_layout_tn".
 inline std::string as_name(std::string text) {
     for (char& c : text) {
         const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');

@@ -21,16 +21,16 @@ inline std::string text_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A tuner and a machine that answer at once and remember what they were asked.
+// A tuner and a machine that answer at once and record the requests.
 class FakeServices : public Services {
   public:
     bool has_driver = true;
     std::string driver = "580.1";
     bool is_known = false;  // recall finds a winner
     int gpus = 1;
-    std::vector<std::string> archs;  // of the devices; sm_90a where there are no more
+    std::vector<std::string> archs;  // of the devices; the remaining devices are sm_90a
     std::vector<tuner::LaneGpu> lane_gpus;
-    std::vector<tuner::LaneReport> lane_reports;  // empty: all in order
+    std::vector<tuner::LaneReport> lane_reports;  // empty: no problems
     std::function<void(const Problem&)> on_tune = [](const Problem&) {};
     std::function<void()> on_open = [] {};
     TrialStatus verdict = TrialStatus::ok;
@@ -67,7 +67,7 @@ class FakeServices : public Services {
         gpu.ordinal = ordinal;
         gpu.count = gpus;
         gpu.uuid = "GPU-00000000-0000-0000-0000-00000000000" + std::to_string(ordinal);
-        gpu.pci = "0000:0" + std::to_string(9 - ordinal) + ":00.0";  // the other way round
+        gpu.pci = "0000:0" + std::to_string(9 - ordinal) + ":00.0";  // in reverse order
         gpu.cuda_version = 13000;
         gpu.provenance.driver = driver;
         return gpu;
@@ -130,7 +130,7 @@ class FakeServices : public Services {
         result.not_stored = put(services.store, result.winner);
         return result;
     }
-    // As the tuner does: a store that cannot take a winner costs no answer.
+    // Like the tuner: if a store cannot store a winner, the result is still returned.
     static std::string put(db::WinnerStore* store, const db::Winner& winner) {
         try {
             if (store != nullptr) store->put(winner);
@@ -140,7 +140,7 @@ class FakeServices : public Services {
         return "";
     }
     std::function<void(std::size_t)> on_sweep_item = [](std::size_t) {};  // before the item with this index
-    // A table that is there at once; `services` remembers what was asked.
+    // A table that is ready at once; `services` records the requests.
     class FakeBenchRun : public tuner::BenchRun {
       public:
         explicit FakeBenchRun(FakeServices& services) : services_(services) {}
@@ -190,7 +190,7 @@ class FakeServices : public Services {
             done(i, verified);
         }
     }
-    std::function<void(db::Winner&)> on_race = [](db::Winner&) {};  // changes the row that comes out of a race
+    std::function<void(db::Winner&)> on_race = [](db::Winner&) {};  // changes the row that results from a race
     bool somebody_is_right = true;
     int races = 0;
     tuner::RaceAgainResult race_again(const Problem&, const db::Winner& stored, const tuner::RaceAgainOptions&,
@@ -246,7 +246,7 @@ class FakeServices : public Services {
         }
         return items;
     }
-    // The lanes take turns.
+    // The lanes alternate.
     tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& lanes, const std::vector<Problem>& problems,
                                const tuner::SweepOptions& options, const db::OpenOptions&, tuner::TuneServices& services,
                                tuner::SweepObserver* observer) override {
@@ -306,7 +306,7 @@ struct Said {
     nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-// The command in a private home.
+// The command in a private home folder.
 class CliBench {
   public:
     CliBench() {
@@ -342,7 +342,7 @@ class CliBench {
     std::string folder;
 };
 
-// `autotune families` with no op named: it counts every space of every architecture, so the tests of one process share it.
+// `autotune families` without an op: it counts every space of every architecture, so the tests of one process share the result.
 inline const Said& all_families(const std::vector<std::string>& flags = {}) {
     static std::map<std::vector<std::string>, Said> said;
     const auto [place, is_new] = said.try_emplace(flags);

@@ -1,6 +1,6 @@
-// What a template of gemm/simt's parameters does instead, and a fault in some configs: what the tuner must survive, name and remember
-// (tests/tuner/verify/faulty_templates_gpu_test.cpp, which puts the family's first block above this). One element after another; every
-// loop ends by itself within kLongest_us.
+// A template with gemm/simt's parameters that has a fault in some configs. The tuner must survive, name and remember each fault
+// (tests/tuner/verify/faulty_templates_gpu_test.cpp, which puts the family's first block above this). It computes one element
+// after another; every loop ends by itself within kLongest_us.
 #include "common/ptx.cuh"
 #include "common/types.cuh"
 
@@ -23,7 +23,7 @@ enum class Fault {
     unset_shared
 };
 
-// In the order above, by parameters that mean nothing here. With two buffers all is well.
+// The fault in the order above, selected by parameters that have no other effect here. With two buffers there is no fault.
 __device__ constexpr Fault fault_of(int depth, int pad, int width) {
     const int column = width == 1 ? 1 : width == 2 ? 2 : width == 4 ? 3 : 4;
     const int number = (depth == 32 ? 8 : 0) + (pad == 8 ? 4 : 0) + column;
@@ -47,14 +47,14 @@ __device__ void wait_us(u64 us) {
     }
 }
 
-// Evenly spread, another one each time.
+// Evenly distributed, different at each call.
 __device__ u32 dice() {
     const u64 mixed = (static_cast<u64>(clock64()) ^ now_ns()) * 0x9E3779B97F4A7C15ull;
     return static_cast<u32>((mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9ull >> 40);
 }
 
-// Holds `count` registers at once: all are read before the barrier, and none can be used before what is read
-// after it. Never negative.
+// Occupies `count` registers at once: all are read before the barrier, and none can be used before the data read after it. Never
+// negative.
 template <int count>
 __device__ f32 hold_registers(const void* from) {
     const volatile u32* const words = static_cast<const volatile u32*>(from);
@@ -68,7 +68,7 @@ __device__ f32 hold_registers(const void* from) {
     return sum;
 }
 
-// A barrier of two at which one arrives.
+// A barrier for two threads at which only one arrives.
 __device__ void wait_for_nobody() {
     __shared__ __align__(8) u64 barrier;
     const u32 address = ptx::shared_address(&barrier);
@@ -94,11 +94,11 @@ __device__ void misbehave_before(const In* a) {
     if constexpr (fault == Fault::trap) asm volatile("trap;");
     if constexpr (fault == Fault::spin) wait_us(kLongest_us);
     if constexpr (fault == Fault::barrier) wait_for_nobody();
-    // The one that is rarely wrong is the fastest, so that nothing but a proof of many runs stands between it and the win.
+    // The config that is rarely wrong is the fastest, so only a check with many runs keeps it from winning.
     if constexpr (fault != Fault::one_in_a_hundred) wait_us(500);
 }
 
-// What is added to the element in the middle.
+// Added to the element in the middle.
 __device__ f32 error_now() {
     if constexpr (fault == Fault::one_element) return 1;
     if constexpr (fault == Fault::one_in_a_hundred) return dice() % 100 == 0 ? 1 : 0;

@@ -27,7 +27,7 @@ Problem parse(const std::string& shape, const Options& options = {}, const std::
     return test::embedded_catalogue().problem({op, shape, options});
 }
 
-// The message of the usage error that a request meets; empty if it is accepted.
+// The message of the usage error for a request; empty if it is accepted.
 std::string refusal(const std::string& shape, const Options& options = {}, const std::string& op = "add") {
     return test::refusal_of([&] { parse(shape, options, op); });
 }
@@ -93,7 +93,7 @@ TEST(AddOp, CountsOperationsAndBytes) {
     EXPECT_EQ(op.rate_unit(), "gb_per_s");
 }
 
-// Tensors of a test with the answers that the reference expects of them.
+// Tensors of a test with the reference's expected results.
 struct Answers {
     std::vector<std::vector<double>> tensors;
     Expected c;
@@ -179,7 +179,7 @@ TEST(AddSpace, BulkRefusesWhatTheHardwareCannotCopy) {
                 HasSubstr("16 bytes"));
 }
 
-// Elements that a launch of a named config reaches: all blocks, each with a tile, or with as many as a loop takes.
+// Number of elements that a launch of a named config covers: all blocks, each with one tile, or with as many as a loop processes.
 std::int64_t reach(const LaunchStep& step, const Config& config) {
     const std::int64_t blocks = std::int64_t{step.grid.x} * step.grid.y;
     return blocks * config["threads"] * config["vec"] * config["unroll"];
@@ -210,7 +210,7 @@ TEST(AddPlan, OneBlockATileCoversEveryLength) {
     }
 }
 
-// A winner of another length serves this one by its config alone: the launch follows the problem.
+// A winner of another length can serve this problem with its config: the launch follows from the problem.
 TEST(AddPlan, AConfigOfAShortProblemLaunchesALongOneInFull) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_90a").value();
@@ -246,7 +246,7 @@ TEST(AddPlan, GridStrideFillsTheGpuAndNoMore) {
     const Device device = reference_device("sm_90a").value();
     const Problem problem = parse("268435456");
     Config config = family.space(problem, device).default_config;
-    config.set("unroll", 1);  // 32 registers a thread: the register file holds 2048 threads
+    config.set("unroll", 1);  // 32 registers per thread: the register file has room for 2048 threads
     config.set("grid_stride", 1);
     config.set("waves", 2);
     const std::int64_t threads = std::int64_t{family.plan(problem, config, device).steps.at(0).grid.x} * config["threads"];

@@ -1,4 +1,4 @@
-// Offsets of packed sequences that break every rule: nothing outside the tensors is read or written.
+// Offsets of packed sequences that violate every rule: nothing outside the tensors may be read or written.
 #include <gtest/gtest.h>
 
 #include <algorithm>

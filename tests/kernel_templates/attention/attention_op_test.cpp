@@ -69,7 +69,7 @@ TEST(AttentionOp, PackedSequencesLieInTheRowsOfOneBatch) {
     EXPECT_FALSE(parse("3x4x100x64").has_attribute("packed"));
 }
 
-// The pairs of packed sequences are those of each sequence alone, and so are the right answers.
+// Packed sequences have the pairs and the right results of each sequence alone.
 TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
     for (const char* mask : {"causal", "causal_bottom_right"}) {
         const Problem problem =
@@ -281,7 +281,7 @@ struct MaskCase {
     std::int64_t left, right;
 };
 
-// Which query sees which key, as the documentation says it.
+// Which query sees which key, by the definition in the documentation.
 class Definition {
   public:
     Definition(const MaskCase& mask, int q_len, int kv_len)
@@ -326,13 +326,13 @@ attention::View view_of(const MaskCase& mask, std::int64_t q_len, std::int64_t k
     return attention::View(attention::make_problem(spec));
 }
 
-// Tiles that a row sees and no block visits, that are not masked but must be, that are masked for nothing, and that are visited
-// for one row that does not see them.
+// Counts of faulty tiles: seen by a row but not visited, not masked but should be, masked without need, and visited although no
+// row sees them.
 struct TileFaults {
     int skipped = 0, unmasked = 0, masked = 0, visited = 0;
 };
 
-// Of all blocks of rows, by the rows' own ranges.
+// Over all blocks of rows, from the rows' own ranges.
 void count_faults(TileFaults& faults, const attention::Band& band, const std::vector<std::pair<int, int>>& seen, int kv_len,
                   int block_q, int block_k) {
     const int q_len = static_cast<int>(seen.size());
@@ -414,7 +414,7 @@ TEST(AttentionMask, SeenFromKeysIsTheSameMask) {
     }
 }
 
-// ---- right answers on the host ----
+// ---- right results on the host ----
 
 struct Solved {
     Problem problem;
@@ -449,8 +449,7 @@ TEST(AttentionReference, WithQueriesOfZeroIsTheMeanOfWhatARowSees) {
     }
 }
 
-// With queries and keys as they are, answers are weighted means of values: twice one set of values and another give twice the one
-// answer and the other.
+// For fixed queries and keys the results are weighted means of values, so they are linear in the values.
 TEST(AttentionReference, IsLinearInTheValues) {
     Solved made = solved("1x2x9x16", {{"mask", "causal"}, {"kv-len", "11"}, {"dtype", "f32"}}, "numeric");
     const OpTest test = test_named(attention_op().tests(made.problem), "numeric");
@@ -476,14 +475,14 @@ TEST(AttentionReference, SpecialScoresFollowTheRules) {
     EXPECT_TRUE(std::isnan(poisoned.outputs[1].values[2]));
 }
 
-// ---- what the bounds let pass ----
+// ---- what the bounds accept ----
 
 double round_f32(double value) {
     return static_cast<double>(static_cast<float>(value));
 }
 
-// A kernel as sound ones are: scores and sums in f32, weights rounded to the type before they meet the values; `lost`: one key
-// that it forgets, `shifted`: a mask off by one.
+// Simulates a correct kernel: scores and sums in f32, weights rounded to the type before they meet the values. `lost`: omits one
+// key; `shifted`: a mask that is off by one.
 Expected simulated(const Solved& made, std::int64_t lost, std::int64_t shifted) {
     const attention::View view(made.problem);
     const auto scale = static_cast<float>(made.problem.scalars[0].number());
@@ -521,7 +520,7 @@ Expected simulated(const Solved& made, std::int64_t lost, std::int64_t shifted) 
     return answer;
 }
 
-// Why a verifier would refuse: an element beyond its bound, or the norm of all errors.
+// Why a verifier would refuse the result: an element beyond its bound, or the norm of all errors.
 bool passes(const Solved& made, const char* test_name, const Expected& answer) {
     const OpTest test = test_named(attention_op().tests(made.problem), test_name);
     double error2 = 0, norm2 = 0;
@@ -553,7 +552,7 @@ TEST_P(AttentionVerifier, PassesASoundKernelAndFindsFaults) {
     }
 }
 
-// The scores of a scale that is no power of two are not exact, and keys that do not match weigh nothing even together.
+// With a scale that is not a power of two the scores are not exact, and keys that do not match must weigh nothing even together.
 TEST(AttentionVerifier, PassesASoundKernelOnOneHotKeysOfAnyHeadSize) {
     for (const char* shape : {"1x1x20x128", "1x1x20x256", "1x1x20x40"}) {
         for (const char* dtype : {"bf16", "f16", "f32"}) {

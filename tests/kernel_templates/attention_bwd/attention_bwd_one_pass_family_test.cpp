@@ -56,7 +56,7 @@ TEST_F(AttentionBwdOnePassFamily, OnlyAnOrderOfAddsGivesTheSameBits) {
               "dQ is added in no fixed order although the problem is deterministic");
 }
 
-// Logarithms, deltas and counters lie in dQ itself until that is written.
+// Logarithms, deltas and counters lie in dQ itself until dQ is written.
 TEST_F(AttentionBwdOnePassFamily, TheWorkspaceIsDqInF32) {
     for (const char* deterministic : {"yes", "any"})
         for (const char* order : {"bhsd", "bshd"}) {
@@ -92,7 +92,7 @@ TEST_F(AttentionBwdOnePassFamily, ADqInPiecesKeepsNothingElse) {
     EXPECT_GE(usual(pieces).workspace_bytes, sums + vectors);
 }
 
-// ---- which tiles meet, and who adds when, against every pair of a query and a key ----
+// ---- which tiles meet, and the order of additions, checked with every pair of a query and a key ----
 
 template <bool has_low, bool has_high>
 void check_meetings(const attention_bwd::TileMeetings<has_low, has_high>& meetings) {

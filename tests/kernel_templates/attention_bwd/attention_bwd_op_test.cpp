@@ -83,14 +83,14 @@ TEST(AttentionBwdDescription, IsTheProblemThatWordsSay) {
                 HasSubstr("tensor dq: its strides let elements overlap"));
 }
 
-// A problem, and attention's of the same shape.
+// A problem, and attention's problem of the same shape.
 struct Pair {
     Problem backward, attention;
     explicit Pair(const std::string& shape, Options options) : backward(parse(shape, options)) {
         options["lse"] = "yes";
         attention = op_named("attention").problem({"attention", shape, options});
     }
-    // Fills of the typical test, with what attention gives for them as o and lse.
+    // Fills of the typical test, with attention's results for them as o and lse.
     Tensors tensors(const std::function<void(Tensors&)>& change = [](Tensors&) {}) const {
         const OpTest test = test_named(op_named("attention_bwd").tests(backward), "numeric");
         Tensors all;
@@ -112,7 +112,7 @@ struct Pair {
     }
 };
 
-// The gradients of sum(o * do), by differences of what attention gives.
+// The gradients of sum(o * do), from finite differences of attention's results.
 TEST(AttentionBwdReference, IsTheDerivativeOfAttention) {
     for (const char* mask : {"none", "causal_bottom_right"}) {
         const Pair pair("1x2x5x8", {{"mask", mask}, {"kv-heads", "1"}, {"kv-len", "4"}, {"dtype", "f32"}});
@@ -138,8 +138,8 @@ TEST(AttentionBwdReference, IsTheDerivativeOfAttention) {
     }
 }
 
-// Weights of a row sum to 1, or there are none: so gradients of values sum to those of the rows that see a key, of all heads that
-// share the values.
+// The weights of a row sum to 1, or there are none. So the gradients of values sum to the gradients of the rows that see a key,
+// over all heads that share the values.
 TEST(AttentionBwdReference, GradientsOfValuesSumToThoseOfTheOutputs) {
     constexpr std::size_t kQueries = 7, kKeys = 5, kColumns = 8, kEmpty = kQueries - kKeys;
     const Pair pair("1x6x7x8", {{"mask", "causal_bottom_right"}, {"kv-heads", "2"}, {"kv-len", "5"}, {"dtype", "f32"}});
@@ -156,7 +156,7 @@ TEST(AttentionBwdReference, GradientsOfValuesSumToThoseOfTheOutputs) {
         }
 }
 
-// Gradients of a row's scores sum to 0: with keys that are all alike so do those of queries, and of keys over all of them.
+// The gradients of a row's scores sum to 0. With equal keys, so do the gradients of queries, and those of keys over all keys.
 TEST(AttentionBwdReference, GradientsOfARowsScoresSumToNothing) {
     constexpr std::size_t kKeys = 9, kColumns = 8;
     const Pair pair("1x2x9x8", {{"mask", "causal"}, {"kv-heads", "1"}, {"dtype", "f32"}});
@@ -189,7 +189,7 @@ TEST(AttentionBwdExcerpts, AreWhatTheWholeSays) {
             for (const std::size_t output : {0U, 1U, 2U}) {
                 const std::size_t tensor = attention_bwd::kDq + output;
                 const Tensor &all = pair.backward.tensors[tensor], &of_part = part.problem.tensors[tensor];
-                std::map<std::int64_t, double> right;  // by where it lies
+                std::map<std::int64_t, double> right;  // by position
                 for (std::int64_t i = 0; i < all.elements(); ++i)
                     right[all.offset_of(i)] = whole[output].values[static_cast<std::size_t>(i)];
                 for (std::int64_t i = 0; i < of_part.elements(); ++i)

@@ -1,4 +1,4 @@
-// The device's side of filling and judging against the host's, bit for bit, and the reference kernel against the same sums in
+// Compares the device's fills and comparisons with the host's, bit for bit, and the reference kernel with the same sums in
 // double.
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kSeed = 42;
 constexpr double kMostBytes = 1 << 26;
 constexpr double kMostFlops = 2e8;
-// What a relative error is asked of at least, so that values near 0 do not decide.
+// Lower bound of the denominator of relative errors, so that values near 0 do not dominate.
 constexpr double kSumScale = 1e-3;
 
 class HarnessOnGpu : public GpuTest {
@@ -44,13 +44,13 @@ class HarnessOnGpu : public GpuTest {
         return std::make_shared<const gpu::Library>(driver(), result.compiled->cubin);
     }
 
-    // The tensor's bytes on the device, every one of them 0xFF.
+    // The tensor's memory on the device, with every byte 0xFF.
     gpu::Buffer poisoned(const Tensor& tensor) const {
         gpu::Buffer buffer(driver(), static_cast<std::size_t>(tensor.span_bytes()));
         buffer.fill_bytes(0xFF);
         return buffer;
     }
-    // Its elements' bits after whatever was enqueued.
+    // The bits of its elements after all enqueued work.
     std::vector<std::uint64_t> bits_of(const Tensor& tensor, const gpu::Buffer& buffer) const {
         stream_->synchronize();
         std::vector<std::byte> bytes(buffer.bytes());
@@ -160,7 +160,7 @@ TEST_F(HarnessOnGpu, FillsWithTheHostsBits) {
     }
 }
 
-// Every stride but those of a matrix: the batch fastest in memory, a transposed pair, gaps at three levels.
+// Every kind of strides that matrices do not have: the batch fastest in memory, a transposed pair, gaps at three levels.
 TEST_F(HarnessOnGpu, FillsAndComparesTensorsOfFiveDimensions) {
     Tensor tensor;
     tensor.name = "x";
@@ -213,7 +213,7 @@ TEST_F(HarnessOnGpu, NanFillIsNanInEveryType) {
     }
 }
 
-// Values where rounding, infinities, NaN, subnormals and zero bounds all decide something.
+// Values for which rounding, infinities, NaN, subnormals and zero bounds all matter.
 TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -348,7 +348,7 @@ std::vector<std::string> op_names() {
     return names;
 }
 
-// One op each: together they take the host minutes.
+// One op per test: all together take the host minutes.
 class ReferenceOfOp : public ReferenceOnGpu, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(ReferenceOfOp, AgreesWithTheHostOnEveryExample) {
@@ -357,7 +357,7 @@ TEST_P(ReferenceOfOp, AgreesWithTheHostOnEveryExample) {
         if (op.name() == "gemm") request.shape = "3*65x70x131";
         request.options.erase("ldb");
         const Problem problem = catalogue_.problem(request);
-        // The host is slow, and no card holds the longest.
+        // The host is slow, and the largest problems fit on no card.
         if (op.bytes(problem) > kMostBytes || op.flops(problem) > kMostFlops) continue;
         for (const OpTest& test : op.tests(problem)) compare_with_host(op, problem, test);
     }

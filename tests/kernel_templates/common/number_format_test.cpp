@@ -1,4 +1,4 @@
-// The conversions of harness kernels, which are told a format as data, against those of src/core/problem/dtype.h, on the host.
+// Compares the conversions of harness kernels, which get a format as data, with those of src/core/problem/dtype.h, on the host.
 #include "kernel_templates/common/number_format.cuh"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(NumberFormat, EncodesAsTheHostDoes) {
     }
 }
 
-// Half-way cases, and what is next to them.
+// Half-way cases and their neighbours.
 TEST(NumberFormat, EncodesAsTheHostDoesBetweenNeighbours) {
     for (const DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::i8}) {
         const std::uint64_t patterns = std::uint64_t{1} << (traits_of(type).bits - 1);

@@ -1,4 +1,4 @@
-// What the verifier must tell apart of fp8: sums in the tensor cores, sums that are promoted, and kernels that get scales wrong.
+// What the verifier must distinguish for fp8: sums in the tensor cores, promoted sums, and kernels that apply scales wrongly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace autotune::fp8_verifier_test {
 namespace {
 
 constexpr std::int64_t kRows = 16, kCols = 32;
-constexpr std::int64_t kAtOnce = 32;  // products that one multiplication adds
+constexpr std::int64_t kAtOnce = 32;  // products that one instruction adds
 
-// What a tensor core of sm_90 makes of a sum and 32 products: each is cut off 13 bits behind the largest one's first.
+// How a tensor core of sm_90 adds 32 products to a sum: each is truncated 13 bits after the largest one's leading bit.
 double added_in_tensor_core(double sum, const std::array<double, kAtOnce>& products) {
     double largest = std::fabs(sum);
     for (const double product : products) largest = std::max(largest, std::fabs(product));
@@ -48,7 +48,7 @@ class Bench {
                                        {{"acc", acc}, {"scale", scale}, {"c", "f32"}}})),
           k_(k) {}
 
-    // Whether all of the op's tests accept what a kernel with this fault computes.
+    // Whether all of the op's tests accept the results of a kernel with this fault.
     bool accepts(const Fault& fault) const {
         const Op& op = catalogue_.op_of(problem_);
         for (const OpTest& test : op.tests(problem_)) {

@@ -25,7 +25,7 @@ Problem parse(const std::string& shape, const Options& options = {}, const std::
     return test::embedded_catalogue().problem({op, shape, options});
 }
 
-// The message of the usage error that a request meets; empty if it is accepted.
+// The message of the usage error for a request; empty if it is accepted.
 std::string refusal(const std::string& shape, const Options& options = {}, const std::string& op = "hgemm") {
     return test::refusal_of([&] { parse(shape, options, op); });
 }
@@ -133,7 +133,7 @@ TEST(GemmOp, RefusesAnEpilogueThatIsNot) {
     EXPECT_THAT(refusal("8x8x8", {{"dtype", "f16"}, {"c", "e4m3"}}, "gemm"), HasSubstr("one type for all"));
 }
 
-// Reference answers of one problem with tensors changed as `change` says.
+// Reference results of a problem whose tensors `change` has modified.
 std::vector<Expected> reference_of(const Problem& problem, const std::function<void(std::vector<std::vector<double>>&)>& change) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Op& op = catalogue.op_of(problem);
@@ -169,7 +169,7 @@ TEST(GemmOp, AmaxIsRaisedAndANanAnywhereMakesItNan) {
     EXPECT_TRUE(std::isnan(amax([](auto& values) { values[5][15] = std::nan(""); })));
 }
 
-// What the reference says of scales that are no ordinary numbers, every family is compared with.
+// Defines the results for scales that are not ordinary numbers; every family is compared with the reference.
 TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
     const Problem problem = parse("4x16x256", {{"scale", "row"}, {"c", "f32"}}, "fp8gemm");
     const std::vector<Expected> answers = reference_of(problem, [](auto& values) {
@@ -187,7 +187,7 @@ TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
     }
 }
 
-// K that is no multiple of 16 is taken with an alignment that says so: the families that allow it pack, or load smaller pieces.
+// A K that is not a multiple of 16 is accepted with an alignment to match: families that allow it pack, or load smaller pieces.
 TEST(GemmOp, UnalignedRowsOfFp8HaveAFamily) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = parse("64x48x100", {{"scale", "row"}}, "fp8gemm");

@@ -1,4 +1,4 @@
-// The verifier's own tests: what it must let pass and what it must not, for every type and depth, on simulated kernels.
+// Tests of the verifier itself: what it must accept and what it must refuse, for every type and depth, with simulated kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ double cut_to_tf32(double value) {
     return static_cast<double>(std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0xFFFFE000U));
 }
 
-// One product with its reference, and what a kernel under test sees of it.
+// One product with its reference, and the inputs of a tested kernel.
 class Bench {
   public:
     Bench(const Case& which, const std::string& test)
@@ -69,7 +69,7 @@ class Bench {
     bool is_f32_accurate() const { return compute_ == "f32" || compute_ == "tf32x3"; }
 
   private:
-    // An operand as the multiplier sees it.
+    // An operand as the multiplication reads it.
     double multiplied(double value) const { return compute_ == "tf32" ? cut_to_tf32(value) : value; }
 
     std::string compute_;
@@ -94,8 +94,7 @@ double accumulated(const Bench& bench, double sum) {
     return bench.accumulates_in_half() ? round_to(DType::f16, sum) : truncated_to_float(sum);
 }
 
-// What a tensor core does: the products of one step exactly, then one addition to the accumulator, truncated in f32, rounded in
-// f16.
+// Simulates a tensor core: exact products of one step, then one addition to the accumulator, truncated in f32, rounded in f16.
 double simulated_element(const Bench& bench, std::int64_t row, std::int64_t col, std::int64_t missing_step = -1) {
     double sum = 0;
     for (std::int64_t k0 = 0; k0 < bench.depth(); k0 += kStep) {
@@ -117,7 +116,7 @@ const std::vector<double>& simulated(const Bench& bench) {
     return out;
 }
 
-// Made once for each case: the reference is what these tests spend their time on.
+// Made once per case, because the reference takes most of the time of these tests.
 const Bench& bench_for(const Case& which, const std::string& test) {
     static std::map<std::tuple<std::string, std::int64_t, std::string>, std::unique_ptr<Bench>> benches;
     std::unique_ptr<Bench>& bench = benches[{which.op, which.k, test}];
@@ -128,7 +127,7 @@ const Bench& bench_for(const Case& which, const std::string& test) {
 class GemmVerifier : public ::testing::TestWithParam<std::tuple<const char*, int>> {
   protected:
     Case which() const { return {std::get<0>(GetParam()), std::get<1>(GetParam())}; }
-    // Whether all tests accept what `kernel` makes of them, as verifying a candidate asks.
+    // Whether all tests accept the results of `kernel`, as in verifying a candidate.
     bool accepts(const std::function<std::vector<double>(const Bench&)>& kernel) const {
         const Catalogue& catalogue = test::embedded_catalogue();
         const Problem problem = catalogue.problem({which().op, "16x16x" + std::to_string(which().k), {}});
@@ -177,7 +176,7 @@ TEST_P(GemmVerifier, RefusesTwoSwappedRows) {
 TEST_P(GemmVerifier, RefusesOneElementThatMissesOneStepOfK) {
     const Bench& bench = bench_for(which(), "exact");
     std::vector<double> out = simulated(bench);
-    // The first step, from the middle on, whose loss the output type can show.
+    // The first step, from the middle on, whose loss is visible in the output type.
     const std::int64_t steps = (bench.depth() + kStep - 1) / kStep;
     for (std::int64_t i = 0; i < steps; ++i) {
         const double changed = simulated_element(bench, 3, 7, (steps / 2 + i) % steps);
@@ -203,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(TypesAndDepths, GemmVerifier,
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });
 
-// One multiplication of tf32 parts where three are due, or two.
+// One multiplication of tf32 parts instead of three, or two.
 class GemmVerifierF32 : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(GemmVerifierF32, RefusesOperandsThatAreCutToTf32InEveryTestThatCanTell) {
@@ -231,7 +230,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, GemmVerifierF32,
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });
 
-// Sums of N(0,1) so long that what truncation cuts off outgrows 6 sqrt(K) roundings.
+// Sums of N(0,1) so long that the truncation error exceeds 6 sqrt(K) roundings.
 class GemmVerifierLongSums : public ::testing::TestWithParam<const char*> {
   protected:
     static constexpr std::int64_t kDepth = 32768;
@@ -269,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Types, GemmVerifierLongSums,
                                             : ::testing::ValuesIn({"hgemm", "bgemm", "tf32gemm"}),
                          [](const auto& entry) { return std::string(entry.param); });
 
-// A sum that goes far and returns, so that neither R nor the answer says how far it was: 1x1xK of magnitudes of N(0,1),
+// A sum that grows large and returns, so that neither R nor the result shows how large it was: 1x1xK of magnitudes of N(0,1),
 // subtracted in the second half of K.
 class FarSum {
   public:
@@ -286,7 +285,7 @@ class FarSum {
         for (auto at = a.begin(); at != a.end(); at += kStep)
             steps_.push_back(std::inner_product(at, at + kStep, b.begin() + (at - a.begin()), 0.0));
     }
-    // Error over bound of a kernel that adds step after step and cuts each sum by `cut`.
+    // Error / bound of a kernel that adds step after step and truncates each sum with `cut`.
     double error(const std::function<double(double)>& cut, std::size_t first_step = 0) const {
         double sum = 0;
         for (std::size_t i = first_step; i < steps_.size(); ++i) sum = cut(sum + steps_[i]);
@@ -305,7 +304,7 @@ TEST(GemmVerifierLimits, ASumThatGoesFarAndReturnsMayLoseWhatTruncationCuts) {
         const FarSum sum(k);
         const double truncated = sum.error(truncated_to_float);
         EXPECT_LT(truncated, 0.5) << k;
-        EXPECT_GT(truncated, 0.05) << k;  // the bound is no wider than what it is for
+        EXPECT_GT(truncated, 0.05) << k;  // the bound is not much wider than needed
         EXPECT_GT(sum.error([](double value) { return round_to(DType::f16, value); }), 4) << k;
         EXPECT_GT(sum.error(truncated_to_float, 1), 1) << k;
     }
@@ -322,7 +321,7 @@ TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
             last = k;
         }
         EXPECT_LE(terms, 512);
-        EXPECT_GT(terms, 300);  // one in five of the 512 is a drawn zero
+        EXPECT_GT(terms, 300);  // one in five of the 512 is zero by chance
         EXPECT_GT(last, bench.depth() - 400);
     }
 }

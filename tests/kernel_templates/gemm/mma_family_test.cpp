@@ -132,7 +132,7 @@ TEST_F(MmaFamily, RanksTheFastestMeasuredConfigAmongTheFirst40) {
         40);
 }
 
-// 12338x9881x186 with beta takes 1,016 us in 64x192 and eight warps where one block runs on an SM, 606 us with two.
+// 12338x9881x186 with beta takes 1,016 us in 64x192 and eight warps if one block runs on an SM, 606 us with two.
 TEST_F(MmaFamily, PredictsThatTheRegistersOf64x192LeaveRoomForASecondBlockOnlyWhereItIsAskedFor) {
     const Problem p = problem("12338x9881x186", {{"beta", "any"}});
     Config one = space(p).default_config;

@@ -1,4 +1,4 @@
-// gemm/simt alone: what it must take.
+// Only gemm/simt: problems that it must accept.
 #include <gtest/gtest.h>
 
 #include "src/catalogue/catalogue.h"

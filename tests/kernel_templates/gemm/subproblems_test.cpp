@@ -1,4 +1,4 @@
-// Where the whole reference is too costly: parts of it, and the whole as a product of integers.
+// For problems whose whole reference is too expensive: parts of it, and the whole as a product of integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Excerpts,
 
 // ---- Freivalds' check ----
 
-// What the device's kernels compute, in plain words: out x and left (right x) for one batch.
+// What the device's kernels compute, in plain code: out x and left (right x) for one batch.
 struct Sides {
     std::vector<std::int64_t> out, product;
 };

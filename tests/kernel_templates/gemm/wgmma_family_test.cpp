@@ -46,7 +46,7 @@ TEST_F(WgmmaFamily, HasAtLeast500LegalConfigsAt4096CubedWithEitherSum) {
     }
 }
 
-// A kernel that was tuned for one problem serves another with launch parameters of its own: legal where any are.
+// A kernel tuned for one problem serves another with its own launch parameters, which are legal if any are.
 TEST_F(WgmmaFamily, RelaunchesAKernelLegallyWhereItCanBe) {
     const SearchSpace from = space(problem("bgemm", "4096x4096x4096", {{"layout", "nt"}}));
     int legal = 0, illegal = 0;
@@ -96,7 +96,7 @@ TEST_F(WgmmaFamily, EveryNamedConfigOfF32SumsIsOneOfF16Sums) {
         EXPECT_EQ(named(half, config.name), config.config) << config.name;
 }
 
-// 3 stages of 64 KiB, and 32 KiB on the way out.
+// 3 stages of 64 KiB, and 32 KiB for the output.
 TEST_F(WgmmaFamily, ATileOf256By256KeepsThreeStagesBesideOneStoreBuffer) {
     const SearchSpace s = space(problem("hgemm_f16acc", "4096x4096x4096"));
     const Config config = named(s, "wgmma_coop_256x256x64").value();
@@ -141,7 +141,7 @@ TEST_F(WgmmaFamily, OperandsMayBeExchangedAtAnySize) {
     EXPECT_TRUE(named(space(problem("hgemm", "16384x16384x8192")), "wgmma_pingpong_128x160x64_cluster2x1_swapab"));
 }
 
-// Four blocks share a tile of 80 columns: stored [K, N] each brings 16 of its 64 rows, stored [N, K] it would be 20 columns.
+// Four blocks share a tile of 80 columns: stored [K, N] each loads 16 of its 64 rows, stored [N, K] it would be 20 columns.
 TEST_F(WgmmaFamily, ASharedTileIsDividedAsItIsStored) {
     const auto of_four = [&](const std::string& layout) {
         const SearchSpace s = space(problem("hgemm", "1024x1040x1024", {{"layout", layout}}));
@@ -185,7 +185,7 @@ TEST_F(WgmmaFamily, BlocksOnIdleSmsFetchForAllWhereThereAreAny) {
     EXPECT_FALSE(large.contains(with(with(without, "prefetch_steps", 8), "prefetch_all", 1)));
 }
 
-// 80 tiles of 128 columns of weights and 32 rows of activations are 3.1 MiB a step of 128 k, 5 tiles 0.2.
+// 80 tiles of 128 columns of weights and 32 rows of activations are 3.1 MiB per step of 128 k, 5 tiles 0.2.
 TEST_F(WgmmaFamily, AnEarlyFetchBringsAtMostEightMebibytes) {
     const auto early_steps = [&](const std::string& shape) {
         const Problem p = problem("bgemm", shape, {{"layout", "nt"}});
@@ -198,7 +198,8 @@ TEST_F(WgmmaFamily, AnEarlyFetchBringsAtMostEightMebibytes) {
     EXPECT_EQ(early_steps("16x576x8192"), 16);
 }
 
-// 32 tiles of 64x128 in four parts each: 128 threads of the second kernel add two quads of every thread, 8 pairs of them a tile.
+// 32 tiles of 64x128 in four parts each: 128 threads of the second kernel add two quads of every thread, 8 pairs of them per
+// tile.
 TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     const Problem p = problem("hgemm", "512x512x8192");
     const SearchSpace s = space(p);
@@ -217,7 +218,7 @@ TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     EXPECT_FALSE(s.contains(with(config, "split_k", 1)));
 }
 
-// 132 SMs have room for 30 clusters of four: 32, for 512x512 in tiles of 64x128, would take two turns.
+// 132 SMs have room for 30 clusters of four: 32, for 512x512 in tiles of 64x128, would need two waves.
 TEST_F(WgmmaFamily, ClustersThatDivideKAllRunAtOnce) {
     const auto in_clusters_of_four = [&](const std::string& shape) {
         const SearchSpace s = space(problem("hgemm", shape));
@@ -254,7 +255,7 @@ TEST_F(WgmmaFamily, FetchesLessThanTwiceTheStepsOfABlock) {
     EXPECT_FALSE(s.contains(with(with(few_rows(s), "prefetch_steps", 8), "split_k", 2)));
 }
 
-// 24 KiB a stage: nine in a block's 227 KiB, four in half of an SM's 228.
+// 24 KiB per stage: nine in a block's 227 KiB, four in half of an SM's 228.
 TEST_F(WgmmaFamily, AShortRingLeavesRoomForTheNextKernelWhereRowsAreFew) {
     const SearchSpace few = space(problem("hgemm", "32x4096x4096", {{"layout", "nt"}}));
     const Config config = few_rows(few);
@@ -275,7 +276,7 @@ TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
     EXPECT_GT(early, plain - 1.0);
 }
 
-// Counters say that L2 keeps 21 to 36 MB: an operand of 67 MB is read again by every wave, one of 17 MB is not.
+// By hardware counters L2 keeps 21 to 36 MB: an operand of 67 MB is read again by every wave, one of 17 MB is not.
 TEST_F(WgmmaFamily, KTurnsWhereAnOperandIsLargerThanL2) {
     for (const auto& [shape, pays] : {std::pair{"16384x8192x4096", true}, std::pair{"4096x4096x2048", false}}) {
         const Problem p = problem("hgemm", shape, {{"layout", "nt"}});

@@ -11,7 +11,7 @@ const Catalogue& catalogue() {
     return test::embedded_catalogue();
 }
 
-// Each rule is asked when the parameters that it names have values: one that reads another as well would let configs through.
+// Each rule is evaluated once the parameters that it names have values: if it read another one too, it would let configs through.
 TEST(WgmmaFp8Family, OffersNoConfigOfBlockScalesThatIsIllegalAsAWhole) {
     const Problem problem = catalogue().problem({"fp8gemm", "4096x2112x7168", {{"scale", "block"}}});
     const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
@@ -41,7 +41,7 @@ TEST(WgmmaFp8Family, LargeTilesThatPromoteTakeWholeTiles) {
     EXPECT_FALSE(space.enumerate({{"block_m", 128}, {"block_n", 128}, {"split_k", 0}}, 1).empty());
 }
 
-// In a stream whose kernels trigger nothing early a launch in turn is the shorter one.
+// In a stream whose kernels trigger nothing early, a launch without overlap is shorter.
 TEST(WgmmaFp8Family, FewRowsAreTriedWithAndWithoutProgrammaticLaunch) {
     const Problem problem = catalogue().problem({"fp8gemm", "64x7168x2048", {{"acc", "f32fast"}, {"scale", "tensor"}}});
     const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
@@ -57,7 +57,7 @@ TEST(WgmmaFp8Family, FewRowsAreTriedWithAndWithoutProgrammaticLaunch) {
     EXPECT_TRUE(space.enumerate(early, 1).empty());
 }
 
-// A search takes a sample of more points than that, and then may lack what is worth trying.
+// If there are more points, a search takes a sample of them, which may lack good ones.
 TEST(WgmmaFp8Family, FewRowsAreSearchedWhole) {
     for (const char* shape : {"16x24576x1536", "64x2112x7168", "128x2112x7168", "128x4096x14336"}) {
         for (const char* scale : {"tensor", "block"}) {
@@ -70,7 +70,7 @@ TEST(WgmmaFp8Family, FewRowsAreSearchedWhole) {
     }
 }
 
-// e4m3 has no type before sm_89: the refusal names what is missing.
+// Before sm_89 there is no e4m3 type: the refusal names what is missing.
 TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
     const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});
     for (const char* arch : {"sm_80", "sm_86"}) {

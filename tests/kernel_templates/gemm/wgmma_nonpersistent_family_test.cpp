@@ -55,7 +55,7 @@ TEST_F(WgmmaNonpersistentFamily, HasHundredsOfLegalConfigsForSmallProducts) {
         EXPECT_GE(space(problem("hgemm", shape)).count().legal, 300U) << shape;
 }
 
-// A set of warpgroups that waits for another's fill of a stage may take an old fill's parity for its own.
+// A set of warpgroups that waits for another set's fill of a stage could mistake an old fill's parity for its own.
 TEST_F(WgmmaNonpersistentFamily, EveryRingIsAMultipleOfTheSetsThatReadIt) {
     const SearchSpace s = space(problem("hgemm", "512x512x4096"));
     bool some_divide = false;
@@ -67,7 +67,7 @@ TEST_F(WgmmaNonpersistentFamily, EveryRingIsAMultipleOfTheSetsThatReadIt) {
     EXPECT_TRUE(some_divide);
 }
 
-// 512 is 8 steps of 64, which one fill of the ring holds; a deeper ring would stay empty.
+// 512 is 8 steps of 64, which fit into one fill of the ring; the rest of a deeper ring would stay empty.
 TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     const SearchSpace s = space(problem("hgemm", "512x512x512"));
     EXPECT_TRUE(s.contains(tile(64, 32, 64, 8)));
@@ -75,8 +75,8 @@ TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     EXPECT_FALSE(s.contains(tile(64, 32, 64, 6)));
 }
 
-// 777 rows are 11 tiles of 72, and 13 of 64; 9 of 88, and 10 of 80; 7 of 120, as of 112. A width of 72 of what lies along N has
-// no swizzle span.
+// 777 rows are 11 tiles of 72, and 13 of 64; 9 of 88, and 10 of 80; 7 of 120, as of 112. A width of 72 has no swizzle span for an
+// operand stored along N.
 TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
     const SearchSpace s = space(problem("hgemm", "777x3072x3072", {{"layout", "nt"}}));
     const auto swapped = [](const Config& config) { return with(config, {{"swap_ab", 1}}); };
@@ -89,8 +89,8 @@ TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
                      .contains(swapped(tile(128, 72, 64, 8))));
 }
 
-// 1024x1024 is 256 tiles of 64x64, of which two fit an SM with six stages each and one with twelve; of 128x64 it is 128.
-// 128x144 spills 6.7 KB a thread with two sets of warpgroups and takes ten times as long.
+// 1024x1024 is 256 tiles of 64x64, of which two fit on an SM with six stages each and one with twelve; of 128x64 it is 128.
+// 128x144 spills 6.7 KB per thread with two sets of warpgroups and takes ten times as long.
 TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThread) {
     const Problem p = problem("bgemm", "5782x280x272", {{"layout", "nt"}});
     const SearchSpace s = space(p);
@@ -101,7 +101,7 @@ TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThrea
     EXPECT_FALSE(s.contains(sets(tile(128, 144, 64, 4))));
 }
 
-// 13 warps are given the registers of 16: 128 a thread. NVRTC 13.0 refuses 192x208 (C7602).
+// 13 warps get the registers of 16: 128 per thread. NVRTC 13.0 refuses 192x208 (C7602).
 TEST_F(WgmmaNonpersistentFamily, ThreeMathGroupsHoldAtMost96AccumulatorsAThread) {
     const SearchSpace s = space(problem("bgemm", "1000x4096x4096", {{"layout", "nt"}}));
     const auto three = [](const Config& config) { return with(config, {{"consumer_warpgroups", 3}, {"swap_ab", 1}}); };
@@ -160,7 +160,7 @@ TEST_F(WgmmaNonpersistentFamily, IsADependentLaunchOnlyOnRequest) {
     EXPECT_TRUE(step(p, with(space(p).default_config, {{"pdl", 1}})).programmatic_dependent);
 }
 
-// What the fastest configs measured at these extents are (docs/results/small_products.md), the default is near.
+// The default is close to the fastest measured configs for these extents (docs/results/small_products.md).
 TEST_F(WgmmaNonpersistentFamily, TheDefaultFillsTheDeviceWithOneWave) {
     for (const char* shape : {"384x384x384", "512x512x512", "768x768x768", "1024x1024x1024", "2048x2048x2048"}) {
         const Problem p = problem("hgemm", shape);

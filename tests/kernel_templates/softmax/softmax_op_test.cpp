@@ -48,7 +48,7 @@ TEST(SoftmaxOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     }
 }
 
-// Accesses never end behind a row, so what a row's length is a multiple of limits them as the address does.
+// Accesses never end beyond a row, so the divisibility of a row's length limits them like that of the address.
 TEST(SoftmaxOp, AlignmentIsWhatAddressesRowsAndTheirEndsShare) {
     EXPECT_EQ(parse("4x1000").word("align"), "16,16");
     EXPECT_EQ(parse("4x1001").word("align"), "2,2");
@@ -104,7 +104,7 @@ TEST(SoftmaxDescription, RefusesWhatItCannotReadRowByRow) {
     EXPECT_THAT(ask(rows("x", dense), rows("y", dense), {{"scale", 0.0}}), HasSubstr("scale is 0"));
 }
 
-// The answers of one test on the host.
+// The right results of one test, on the host.
 std::vector<Expected> answers(const Problem& problem, const OpTest& test) {
     std::vector<std::vector<double>> tensors;
     for (std::size_t i = 0; i < problem.tensors.size(); ++i)
@@ -150,7 +150,7 @@ TEST(SoftmaxTests, ExactOnesAllowNothing) {
     }
 }
 
-// A kernel as sound ones are: f32 arithmetic in another order, one rounding at the end.
+// Simulates a correct kernel: f32 arithmetic in another order, one rounding at the end.
 std::vector<double> computed_in_f32(const std::vector<double>& x, DType type) {
     float peak = -std::numeric_limits<float>::infinity();
     for (const double value : x) peak = std::fmax(peak, static_cast<float>(value));
@@ -163,7 +163,7 @@ std::vector<double> computed_in_f32(const std::vector<double>& x, DType type) {
 
 class SoftmaxVerdict : public ::testing::TestWithParam<std::tuple<const char*, int>> {
   protected:
-    // Whether y passes the numeric test of one row after `spoil`.
+    // Whether y passes the numeric test of one row after `spoil` has changed it.
     bool passes_after(const std::function<void(std::vector<double>&)>& spoil) const {
         const auto [dtype, cols] = GetParam();
         const Problem problem = parse("1x" + std::to_string(cols), {{"dtype", dtype}});

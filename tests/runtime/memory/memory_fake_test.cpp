@@ -13,8 +13,8 @@
 namespace autotune::runtime::memory_fake_test {
 namespace {
 
-// Every allocation from the n-th on fails, for every n of a call: the call ends with AUTOTUNE_OUT_OF_MEMORY and a sentence, or
-// does without the memory that it did not get, and what it was called on still works.
+// Every allocation from the n-th on fails, for every n of a call: the call returns AUTOTUNE_OUT_OF_MEMORY with a message, or
+// succeeds without the memory, and the object that it was called on still works.
 
 fake::RunOptions preloaded(const std::string& pin = "gemm/simt") {
     return {.timeout_s = 110, .environment = {{"LD_PRELOAD", fake::interposer_library()}, {"AUTOTUNE_PIN", pin}}};
@@ -23,11 +23,11 @@ fake::RunOptions preloaded(const std::string& pin = "gemm/simt") {
 struct Refusals {
     int out_of_memory = 0;
     int other = 0;          // any failure but AUTOTUNE_OUT_OF_MEMORY
-    int without_words = 0;  // no sentence for a failure
+    int without_words = 0;  // failures without a message
 };
 
-// Calls `call` with less and less refused, `step` allocations at a time, until it needs no memory that is refused. `prepare`
-// makes what one call is made on.
+// Makes calls with fewer and fewer refusals, `step` allocations at a time, until none is hit. `prepare` makes the object of one
+// call.
 Refusals refuse_every_allocation(const std::function<std::function<autotune_status()>()>& prepare, long step = 1) {
     Refusals seen;
     for (long n = 0;; n += step) {
@@ -46,7 +46,7 @@ Refusals refuse_every_allocation(const std::function<std::function<autotune_stat
     }
 }
 
-// A step by which about `tries` of a call's allocations are refused: a call that allocates 50,000 times would take minutes.
+// A step with which about `tries` of a call's allocations are refused: a call that allocates 50,000 times would take minutes.
 long step_for(const std::function<std::function<autotune_status()>()>& prepare, long tries) {
     const std::function<autotune_status()> call = prepare();
     autotune::test::start_counting();
@@ -77,7 +77,7 @@ TEST(OutOfMemory, OfCreateIsAStatus) {
     });
 }
 
-// Every 23rd allocation: there are thousands.
+// Every 23rd allocation, because there are thousands.
 TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test({"", preloaded("")}, [&] {
@@ -97,8 +97,7 @@ TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
     });
 }
 
-// After each failure the same handle, with memory again, finds the row that it was looking for; tests/db
-// refuses each allocation of reading a row.
+// After each failure the same handle, with memory again, finds its row; tests/db refuses each allocation of reading a row.
 TEST(OutOfMemory, OfReadingShippedRowsIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test({"", preloaded("")}, [&] {
@@ -222,7 +221,7 @@ TEST(OutOfMemory, OfARefreshLeavesTheHandleUsable) {
     });
 }
 
-// The kernels are made on other threads; this one looks up what serves.
+// The kernels are made on other threads; this one looks up which ones.
 TEST(OutOfMemory, OfAWarmIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test(
@@ -279,7 +278,7 @@ TEST(OutOfMemory, OfFlushedMissesKeepsThem) {
     });
 }
 
-// The sentence needs memory: the status is of what is wrong, or says that the sentence could not be made.
+// Building the message needs memory: the status is that of the refusal, or reports that the message could not be built.
 TEST(OutOfMemory, OfARefusalIsThatRefusalOrOutOfMemory) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test({"", preloaded()}, [&] {

@@ -114,7 +114,7 @@ TEST(RecentMap, IsReadByManyThreadsWhileEntriesLeave) {
     EXPECT_EQ(wrong, 0);
 }
 
-// Threads come and go, as those of a server do: their records are taken again.
+// Threads start and end, like those of a server: their records are reused.
 TEST(RecentMap, IsReadByThreadsThatEnd) {
     Map map(50'000);
     for (int i = 0; i < 200; ++i) {

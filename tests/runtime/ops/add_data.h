@@ -22,8 +22,8 @@ inline autotune_add_problem add(std::int64_t length, autotune_dtype type = AUTOT
     return problem;
 }
 
-// The three arrays of a problem in device memory, each `offset` elements behind an aligned address: small numbers, and among the
-// first ones infinities, NaN and what rounds. Expected sums are the host's, rounded once.
+// The three arrays of a problem in device memory, each `offset` elements after an aligned address: small numbers, and at the
+// start infinities, NaN and values that need rounding. Expected sums are computed on the host and rounded once.
 class AddData {
   public:
     AddData(std::shared_ptr<const gpu::Driver> driver, const autotune_add_problem& problem, std::size_t offset = 0)
@@ -43,7 +43,7 @@ class AddData {
     void* b() const { return address(1); }
     void* c() const { return address(2); }
 
-    // How many elements of array `at` (c, or an input that was added to in place) are not a + b, and bytes behind it that
+    // How many elements of array `at` (c, or an input that was added to in place) are not a + b, and how many bytes after it
     // changed.
     int wrong(std::size_t at = 2) const {
         std::vector<std::byte> got((count_ + offset_) * size() + kGuardBytes);

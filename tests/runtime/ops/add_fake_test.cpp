@@ -202,7 +202,7 @@ TEST(TunedAdd, IsCapturedOncePlannedAndRefusesToCompileInACapture) {
     });
 }
 
-// A gemm's kernel that is loaded must not even be asked whether it can add.
+// A loaded gemm kernel must not even be considered for an add.
 TEST(TunedAdd, TakesALoadedKernelOfItsOwnOpAlone) {
     fake_test("", [] {
         Session session;

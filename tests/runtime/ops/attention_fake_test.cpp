@@ -20,7 +20,7 @@ autotune_attention_problem problem_of() {
     return problem;
 }
 
-constexpr std::size_t kBytes = 2 * 4 * 128 * 64 * 4;  // more than any of the tensors has
+constexpr std::size_t kBytes = 2 * 4 * 128 * 64 * 4;  // more than any of the tensors needs
 
 struct Memory {
     explicit Memory(Session& session)

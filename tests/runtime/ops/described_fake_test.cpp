@@ -1,4 +1,4 @@
-// The interface that serves every op, on two of them: the same kernels, plans and refusals as the functions of one op.
+// The interface for every op, with two of them: the same kernels, plans and refusals as the functions of single ops.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -39,7 +39,7 @@ autotune_attribute word(const char* name, const char* value) {
     return made;
 }
 
-// A problem with its arrays, whose addresses stay where they are.
+// A problem with its arrays, whose addresses do not change.
 struct Described {
     std::vector<autotune_tensor> tensors;
     std::vector<autotune_attribute> attributes;
@@ -195,7 +195,7 @@ TEST(Described, ARecordedRivalIsTheFastestOfTheWinnersRounds) {
     });
 }
 
-// What a problem is refused with; "" if it is supported.
+// The refusal of a problem; "" if it is supported.
 std::string refusal(const Handle& handle, const Described& described, autotune_status expected = AUTOTUNE_INVALID_ARGUMENT) {
     const autotune_problem problem = described.problem();
     const autotune_status status = autotune_supports(handle.get(), &problem);
@@ -240,7 +240,7 @@ TEST(Described, SupportSaysYesOrWhyNotAndCompilesNothing) {
         [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 0); });
 }
 
-// A product in the words of the command and of the interface.
+// A product as words for the command and as a description for the interface.
 struct RandomProduct {
     autotune_dtype type, output;
     std::string type_word, output_word;
@@ -288,7 +288,8 @@ std::size_t number_of_random_products() {
     return more == nullptr ? 4 : static_cast<std::size_t>(std::max(1, std::atoi(more)));
 }
 
-// Whether a problem can be done is one fact: the library's answer, its plan and the command's tune agree. An A100 has no fp8.
+// Whether a problem can be done must not depend on who asks: the library's answer, its plan and the command's tune agree. An A100
+// has no fp8.
 TEST(Described, SupportPlanAndTuneGiveOneAnswerForRandomProducts) {
     constexpr unsigned kSeed = 20261128;
     std::size_t refused = 0;
@@ -328,7 +329,7 @@ TEST(Described, SupportPlanAndTuneGiveOneAnswerForRandomProducts) {
     EXPECT_GT(refused, 0U) << "no problem was drawn that the smaller card cannot do";
 }
 
-// A description says beta = 0 where it says nothing, and the general kernels are for any beta.
+// A description has beta = 0 by default, and the general kernels are for any beta.
 TEST(Described, ACallInTheBackgroundIsServedByAGeneralKernel) {
     fake_test("rule on=compile reads_c=0 do=hang seconds=1\n", [] {
         Session session;
@@ -407,7 +408,7 @@ TEST(Described, CallsAreCheckedAgainstThePlan) {
     });
 }
 
-// Where in device memory a product of fp8 has its tensors, in the op's order.
+// The positions in device memory of an fp8 product's tensors, in the op's order.
 struct Fp8Data {
     gpu::Buffer a, b, c, scale_a, scale_b, bias, scale_d, amax_d;
 
@@ -426,7 +427,7 @@ const void* at(const gpu::Buffer& buffer, std::size_t offset = 0) {
     return reinterpret_cast<const void*>(buffer.address() + offset);
 }
 
-// Larger than what the scripted driver computes. b is stored [n, k], c is e4m3 with its factor.
+// Larger than the products that the scripted driver computes. b is stored [n, k], c is e4m3 with its factor.
 Description fp8_product() {
     Description product("gemm");
     product.tensor("a", AUTOTUNE_E4M3, {512, 512}).tensor("b", AUTOTUNE_E4M3, {512, 256}, {1, 512});

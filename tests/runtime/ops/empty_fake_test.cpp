@@ -1,5 +1,5 @@
-// Extents of zero, one rule for every op and function: an output without elements is success without a launch, and a sum of
-// nothing is zero. Addresses of empty arrays may be NULL.
+// Extents of zero, with one rule for every op and function: an output without elements is success without a launch, and an empty
+// sum is zero. Addresses of empty arrays may be NULL.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -101,7 +101,7 @@ Description softmax(std::int64_t rows, std::int64_t cols, bool has_lse) {
     return made;
 }
 
-// No policy forbids what needs neither a compiler nor a launch.
+// No policy refuses a call that needs neither a compiler nor a launch.
 TEST(Empty, OutputsAreSuccessWithoutALaunch) {
     fake_test(
         "",
@@ -278,7 +278,7 @@ TEST(Empty, RowsOfSoftmaxHaveTheLogarithmOfZero) {
     });
 }
 
-// What needs a kernel can be captured once it is loaded; what needs none always can.
+// A call that needs a kernel can be captured once the kernel is loaded; a call that needs none always can.
 TEST(Empty, ProblemsCanBeCaptured) {
     fake_test("", [] {
         Session session;

@@ -26,8 +26,8 @@ inline autotune_gemm_problem gemm(std::int64_t m, std::int64_t n, std::int64_t k
     return problem;
 }
 
-// The three matrices of a problem in device memory, filled with integers from -2 to 2, and what the product must be: computed on
-// the host in double from the definition in autotune.h alone, and exact where the sums are.
+// The three matrices of a problem in device memory, filled with integers from -2 to 2, and the right product: computed on the
+// host in double from the definition in autotune.h, and exact if the sums are.
 class GemmData {
   public:
     GemmData(std::shared_ptr<const gpu::Driver> driver, const autotune_gemm_problem& problem, unsigned seed = 1)
@@ -47,7 +47,7 @@ class GemmData {
     const void* b() const { return address(b_); }
     void* c() const { return address(c_); }
 
-    // How many elements of C are not what alpha op(A) op(B) + beta C gives. Gaps between rows must be as they were.
+    // How many elements of C differ from alpha op(A) op(B) + beta C. Gaps between rows must be unchanged.
     int wrong(float alpha, float beta) const {
         std::vector<std::uint16_t> got(c_.host.size());
         c_.device.download(std::as_writable_bytes(std::span(got)));
@@ -89,7 +89,7 @@ class GemmData {
             word = static_cast<std::uint16_t>(encode(type_, static_cast<int>((seed >> 16) % 5) - 2));
         }
     }
-    // Where op(X)[row, col] is.
+    // Index of op(X)[row, col].
     std::size_t index(const Matrix& matrix, std::int64_t batch, std::int64_t row, std::int64_t col) const {
         if (matrix.transposed) std::swap(row, col);
         if (problem_.order == AUTOTUNE_COLUMN_MAJOR) std::swap(row, col);

@@ -54,7 +54,7 @@ TEST(GemmProblem, IsTheProblemThatTheCommandTunes) {
     EXPECT_EQ(ours.key(), catalogue().problem({"hgemm", "64x96x128", {}}).key());
 }
 
-// What the op makes of the same tensors where it is described as any op is.
+// The problem that the op makes from a description of the same tensors.
 Problem described(const Problem& problem) {
     ProblemDescription description{.op = problem.op, .tensors = {}, .attributes = {{"order", std::string("row")}}};
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
@@ -247,7 +247,7 @@ TEST(AlignmentOf, IsThePowerOfTwoUpToSixteen) {
     EXPECT_EQ(alignment_of(reinterpret_cast<const void*>(0x1001)), 1U);
 }
 
-// A plan is found by its key before its problem is checked.
+// A plan is looked up by its key before its problem is checked.
 TEST(PlanKey, OfNumbersThatNoProblemHasIsThatOfNoProblem) {
     const auto key = [](autotune_gemm_problem problem) { return GemmPlanRequest(problem).key(1); };
     autotune_gemm_problem wrong = sample();

@@ -24,7 +24,7 @@ autotune_dtype public_type(DType type) {
     return static_cast<autotune_dtype>(static_cast<int>(type) + 1);
 }
 
-// Numbers of one type in device memory, and nothing behind them.
+// Numbers of one type in device memory, with nothing after them.
 class Array {
   public:
     Array(const std::shared_ptr<const gpu::Driver>& driver, DType type, std::vector<float> values)
@@ -179,7 +179,7 @@ TEST_F(Layouts, RepeatedMatricesServeAWholeBatch) {
     }
 }
 
-// Heads of keys that are one, and a batch of one: what families that load by tensor maps make of a stride of 0.
+// A single head of keys, and a batch of one: families that load by tensor maps must handle a stride of 0.
 TEST_F(Layouts, RepeatedHeadsOfKeysAreAsTheirCopies) {
     const gpu::Stream stream(driver());
     constexpr std::int64_t batch = 2, heads = 4, rows = 128, d = 64;
@@ -235,7 +235,7 @@ TEST_F(Layouts, ARepeatedRowOfSoftmaxIsAsItsCopies) {
         ASSERT_NEAR(got[static_cast<std::size_t>(i)], std::exp(static_cast<double>(one.host(i % cols))) / sum, 1e-6) << i;
 }
 
-// Logits of a language model from fp8: few rows, and a C of f32 that TMA cannot store.
+// Logits of a language model from fp8: few rows, and an f32 C that TMA cannot store.
 TEST_F(Layouts, FewRowsOfFp8AndAWideCAreRight) {
     const Handle handle = open("gemm/wgmma_fp8");
     const gpu::Stream stream(driver());

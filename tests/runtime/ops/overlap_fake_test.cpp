@@ -1,4 +1,4 @@
-// Where arrays of a call may lie: outputs overlap no other array, by their elements and not by their ranges, but where an op
+// Where the arrays of a call may lie: outputs must not overlap other arrays, judged by elements and not by ranges, unless an op
 // works in place; operands may repeat one matrix or row.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 
-// A plan, with memory of 1 MiB to place its arrays in; runs it with arrays at byte offsets there.
+// A plan with 1 MiB of memory for its arrays; runs it with arrays at given byte offsets.
 class Placed {
   public:
     explicit Placed(const Description& description, std::vector<float> scalars = {}) : scalars_(scalars.size()) {
@@ -28,7 +28,7 @@ class Placed {
     ~Placed() { autotune_plan_destroy(plan_); }
     Placed(const Placed&) = delete;
 
-    // "" if it runs, else why it does not. Negative: NULL.
+    // "" if it runs, else the reason why not. Negative: NULL.
     std::string run(const std::vector<std::int64_t>& offsets) {
         std::vector<const void*> addresses;
         for (const std::int64_t offset : offsets)
@@ -173,7 +173,7 @@ int wrong_of_batches(Session& session, const std::array<std::int64_t, 3>& a_stri
     const auto span = [](const std::array<std::int64_t, 3>& strides, std::int64_t rows, std::int64_t cols) {
         return static_cast<std::size_t>((batch - 1) * strides[0] + (rows - 1) * strides[1] + (cols - 1) * strides[2] + 1);
     };
-    // Nothing lies behind what a stride of 0 repeats: a kernel that goes on there leaves device memory.
+    // Nothing follows the matrix that a stride of 0 repeats: a kernel that reads on leaves device memory.
     const Operand a(session, span(a_strides, m, k), 1), b(session, span(b_strides, k, n), 2);
     gpu::Buffer c(session.driver, batch * m * n * 2);
     const Handle handle = session.open();

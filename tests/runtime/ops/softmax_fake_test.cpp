@@ -1,4 +1,4 @@
-// Softmax from a program, through the interface of every op: strides, an output that is left out, a call in place.
+// Softmax from a program, through the interface for every op: strides, an omitted output, a call in place.
 #include <gtest/gtest.h>
 
 #include <initializer_list>

@@ -14,10 +14,10 @@ using test::AddData;
 
 constexpr autotune_dtype kTypes[] = {AUTOTUNE_F32, AUTOTUNE_F16, AUTOTUNE_BF16};
 
-// tuned_add() on a real GPU, against the host's sums.
+// tuned_add() on a real GPU, compared with the host's sums.
 class TunedAdd : public autotune::test::GpuTest {
   protected:
-    // No database, a cubin cache of the test's own: what runs does not depend on what the machine has tuned.
+    // Without a database and with the test's own cubin cache, so that the result does not depend on what the machine has tuned.
     Handle open(const char* pin = nullptr) {
         Options options;
         options.database = "";

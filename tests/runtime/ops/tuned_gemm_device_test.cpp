@@ -17,10 +17,10 @@ namespace {
 using test::gemm;
 using test::GemmData;
 
-// tuned_gemm() on a real GPU, against the host's product of small integers, which is exact.
+// tuned_gemm() on a real GPU, compared with the host's product of small integers, which is exact.
 class TunedGemm : public autotune::test::GpuTest {
   protected:
-    // No database, a cubin cache of the test's own: what runs does not depend on what the machine has tuned.
+    // Without a database and with the test's own cubin cache, so that the result does not depend on what the machine has tuned.
     Handle open(const char* pin = nullptr) {
         Options options;
         options.database = "";

@@ -6,7 +6,7 @@
 
 namespace {
 
-// What the C functions answer where no handle can be made, or before one is looked at. No driver is needed.
+// Results of the C functions if no handle can be made, or before a handle is used. No driver is needed.
 
 TEST(CApi, GivesEveryStatusItsOwnSentence) {
     std::set<std::string> sentences;

@@ -11,18 +11,18 @@
 namespace autotune::runtime::exit_fake_test {
 namespace {
 
-// Runs the program that ends in one way, with other moments each time.
+// Runs the program that ends in this way, at different moments.
 void expect_clean_ends(const std::string& how, int wanted = 0) {
     const char* const given = std::getenv("AUTOTUNE_TEST_EXITS");
     const int times = given != nullptr ? std::atoi(given) : autotune::test::kIsSanitized ? 3 : 12;
-    // What a process leaves behind that ends while it works is no leak.
+    // Memory that a process still has when it ends during work is not a leak.
     const auto with = [](const char* name, const std::string& option) {
         const char* const before = std::getenv(name);
         return std::pair<std::string, std::string>(name, (before == nullptr ? "" : before + std::string(":")) + option);
     };
     fake::RunOptions options;
     options.environment = {with("TSAN_OPTIONS", "report_thread_leaks=0"), with("ASAN_OPTIONS", "detect_leaks=0")};
-    // The thread that looks for new winners is at it, or sleeps.
+    // The thread that looks for new winners is running, or sleeps.
     options.environment.emplace_back("AUTOTUNE_TEST_LOOK_MS", "");
     for (int seed = 0; seed < times; ++seed) {
         options.environment.back().second = seed % 3 == 0 ? "" : seed % 3 == 1 ? "3" : "20";
@@ -67,7 +67,7 @@ TEST(LogFunction, MayDestroyTheHandleThatSpeaks) {
     expect_clean_ends("destroy_in_log");
 }
 
-// Its threads and its thread-specific data are still there.
+// The library's threads and thread-specific data still exist.
 TEST(Dlclose, WithoutDestroyLeavesTheLibraryMapped) {
     fake_test("", [] {
         Session session;

@@ -27,9 +27,9 @@ unsigned seed = 0;
 std::atomic<int> heard{0};
 std::atomic<bool> has_exit_begun{false};
 
-// What the log function does besides hearing.
+// The additional action of the log function.
 enum class OnMessage { nothing, exit, end_thread, destroy } on_message = OnMessage::nothing;
-std::atomic<int> patience{-1};  // messages until it does so
+std::atomic<int> patience{-1};  // messages until it happens
 std::atomic<autotune_handle> to_destroy{nullptr};
 
 void hear(void*, autotune_log_level, const char* message) {
@@ -55,7 +55,7 @@ void hear(void*, autotune_log_level, const char* message) {
 autotune_gemm_problem product(unsigned m) {
     autotune_gemm_problem problem = {};
     problem.struct_size = sizeof(problem);
-    problem.m = 2048 + m % 4096;  // the scripted driver computes nothing that large
+    problem.m = 2048 + m % 4096;  // the scripted driver computes nothing this large
     problem.n = 64 + 8 * (m % 7);
     problem.k = 64;
     problem.trans_a = static_cast<int>(m % 2);
@@ -91,7 +91,7 @@ struct Program {
         autotune_gemm_plan(handle, &problem, &made);
         autotune_plan_destroy(made);
     }
-    // Threads that never end by themselves: some launch, some plan.
+    // Threads that never end by themselves: some launch, some make plans.
     void work_on_threads(int count) const {
         for (int i = 0; i < count; ++i) {
             std::thread([this, i] {
@@ -103,7 +103,7 @@ struct Program {
     }
 };
 
-Program& program = *new Program;  // its threads use it to the end
+Program& program = *new Program;  // its threads use it until the process ends
 
 void wait_a_while() {
     std::this_thread::sleep_for(std::chrono::microseconds(std::minstd_rand(seed + 77)() % 60'000));
@@ -187,7 +187,7 @@ int run(const std::string& how) {
         on_message = OnMessage::destroy;
         const bool is_ours = seed % 2 == 0;
         program.open(is_ours ? AUTOTUNE_ON_MISS_COMPILE : AUTOTUNE_ON_MISS_BACKGROUND);
-        for (unsigned m = 0; !is_ours && m < 24; ++m) program.launch(m);  // from here on it is not ours to use
+        for (unsigned m = 0; !is_ours && m < 24; ++m) program.launch(m);  // from here on another thread owns it
         to_destroy = program.handle;
         patience = static_cast<int>(seed / 2 % 3);
         for (unsigned m = 0; is_ours && to_destroy != nullptr && m < 64; ++m) program.launch(m);
@@ -200,7 +200,7 @@ int run(const std::string& how) {
         program.work_on_threads(4);
         wait_a_while();
         const pid_t child = ::fork();
-        if (child == 0) return 0;  // through exit(), as a child does that was not written with care
+        if (child == 0) return 0;  // through exit(), like a carelessly written child
         int status = 0;
         ::waitpid(child, &status, 0);
         return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 96;

@@ -19,10 +19,10 @@ extern "C" [[gnu::weak]] void autotune_interposer_driver_call(const char* name);
 namespace autotune::fake {
 namespace {
 
-// The first 64 bytes: how many bytes of text follow.
+// The first 64 bytes: the number of bytes of text that follow.
 constexpr std::size_t kHeaderBytes = 64;
 
-// A signal from a write that the process may not make is worse than a missing line.
+// A signal from a forbidden write would be worse than a missing line.
 bool has_full_size(int file) {
     struct stat facts {};
     return fstat(file, &facts) == 0 && static_cast<std::size_t>(facts.st_size) == kCallLogBytes;
@@ -62,7 +62,7 @@ void log_call(const std::string& line) {
     if (autotune_interposer_driver_call != nullptr && line.rfind("cu", 0) == 0) {
         autotune_interposer_driver_call(line.substr(0, line.find(' ')).c_str());
     }
-    static MappedLog* log = new MappedLog;  // never destroyed: calls are logged until the process is gone
+    static MappedLog* log = new MappedLog;  // never destroyed, because calls are logged until the process ends
     log->append(line);
 }
 

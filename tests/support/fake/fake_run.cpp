@@ -70,7 +70,7 @@ struct Pipe {
     _exit(127);
 }
 
-// Appends what is there; false at the end of the file.
+// Appends the available data; false at the end of the file.
 bool drain(int file, std::string& text) {
     std::array<char, 65536> chunk{};
     const ssize_t got = read(file, chunk.data(), chunk.size());
@@ -141,7 +141,7 @@ Outcome Running::wait() {
     const double deadline = started_s_ + timeout_s_;
     int status = 0;
     bool is_over = false;
-    // A grandchild may hold the pipes open for ever: the end is that of the process, and what is in the pipes by then.
+    // A grandchild may keep the pipes open, so reading ends with the process and the data in the pipes by then.
     while (!is_over && now_s() < deadline) {
         is_over = waitpid(pid_, &status, WNOHANG) == pid_;
         poll(files.data(), files.size(), is_over ? 0 : 20);
@@ -190,7 +190,8 @@ void Sandbox::script(const std::string& text) {
     write_text(folder_ / "script", text);
 }
 
-// One folder for each way to choose, made of links to the fakes and, for what must not be found, of files that are no library.
+// One folder for each combination, with links to the scripted libraries and, for libraries that must not be found, files that are
+// no libraries.
 std::string Sandbox::library_path(const RunOptions& options) const {
     const std::array<std::pair<const char*, Use>, 3> all{std::pair{"libcuda.so.1", options.driver},
                                                          std::pair{"libnvrtc.so.13", options.nvrtc},
@@ -223,8 +224,7 @@ std::vector<std::string> Sandbox::environment(const RunOptions& options) const {
     all["LD_LIBRARY_PATH"] = library_path(options) + before;
     all["HOME"] = (folder_ / "home").string();
     all["XDG_DATA_HOME"] = (folder_ / "data").string();
-    all["AUTOTUNE_SHIPPED"] =
-        (folder_ / "home").string();  // an empty folder: what comes with the product is none of a test's answers
+    all["AUTOTUNE_SHIPPED"] = (folder_ / "home").string();  // an empty folder, so that shipped winners do not affect the test
     all["XDG_CACHE_HOME"] = (folder_ / "cache").string();
     all["XDG_STATE_HOME"] = (folder_ / "state").string();
     all["AUTOTUNE_LOCK_DIR"] = (folder_ / "locks").string();  // GPUs of different sandboxes have the same UUIDs

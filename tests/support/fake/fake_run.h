@@ -14,10 +14,10 @@ namespace autotune::fake {
 enum class Use { fake, real, none };
 
 struct RunOptions {
-    Use driver = Use::fake;  // real: whatever the loader finds; none: a libcuda.so.1 that cannot be opened hides any real one
+    Use driver = Use::fake;  // real: the one that the loader finds; none: a libcuda.so.1 that cannot be opened hides any real one
     Use nvrtc = Use::fake;
     Use nvml = Use::fake;
-    int nvrtc_major = 13;  // in the name of the scripted compiler's file; the script decides which version it reports
+    int nvrtc_major = 13;  // in the name of the scripted compiler's file; the script sets the version that it reports
     double timeout_s = 60;
     std::vector<std::pair<std::string, std::string>>
         environment{};         // added last, so it wins; an empty value removes the variable
@@ -35,14 +35,14 @@ struct Outcome {
     std::string err;
 };
 
-// A command in flight, in a process group of its own; killed with its group if it is still alive when this is destroyed.
+// A running command in a process group of its own, which is killed if it is still alive at destruction.
 class Running {
   public:
     ~Running();
     Running(Running&& other) noexcept;
     Running& operator=(Running&&) = delete;
     pid_t pid() const { return pid_; }
-    void signal(int number) const;  // to the process alone
+    void signal(int number) const;  // only to the process
     void resize_terminal(int columns) const;
     Outcome wait();  // at most the run's timeout
 
@@ -55,8 +55,8 @@ class Running {
     double started_s_ = 0;
 };
 
-// A machine with fake driver, compiler and NVML, and a private home, database and cache folder: what is stored in one run is
-// there in the next. Everything is removed with the object.
+// A machine with scripted driver, compiler and NVML, and private home, database and cache folders, which persist between runs.
+// Everything is removed with the object.
 class Sandbox {
   public:
     explicit Sandbox(const std::string& script = "");
@@ -64,7 +64,7 @@ class Sandbox {
     Sandbox(const Sandbox&) = delete;
     Sandbox& operator=(const Sandbox&) = delete;
 
-    // Replaces the script (README.md in this folder is its manual) and forgets which `once` rules have fired.
+    // Replaces the script (documented in README.md in this folder) and forgets which `once` rules have fired.
     void script(const std::string& text);
     const std::filesystem::path& folder() const { return folder_; }
 
@@ -74,8 +74,8 @@ class Sandbox {
     Outcome autotune(std::vector<std::string> arguments, const RunOptions& options = {}) const;
     Running start_autotune(std::vector<std::string> arguments, const RunOptions& options = {}) const;
 
-    // What the fakes were asked since the sandbox was made or clear_calls(): "PID cuMemAlloc 4096", "PID nvrtcCompileProgram
-    // SYMBOL ARCH", "PID execute SYMBOL".
+    // Calls of the scripted libraries since the sandbox was made or clear_calls(): "PID cuMemAlloc 4096", "PID
+    // nvrtcCompileProgram SYMBOL ARCH", "PID execute SYMBOL".
     std::vector<std::string> calls() const;
     // How many of them contain `text`.
     int count_calls(const std::string& text) const;
@@ -87,9 +87,9 @@ class Sandbox {
     std::filesystem::path folder_;
 };
 
-// The library to name in LD_PRELOAD for counting (tests/support/interposer/interposer.h).
+// The library for LD_PRELOAD that counts (tests/support/interposer/interposer.h).
 std::string interposer_library();
-// The library to name in LD_PRELOAD by which calls of the C library fail (tests/support/refusing.cpp).
+// The library for LD_PRELOAD that makes calls of the C library fail (tests/support/refusing.cpp).
 std::string refusing_library();
 // Path of the autotune command; empty if this build has none.
 std::string autotune_binary();

@@ -1,5 +1,5 @@
 // A small libnvidia-ml.so.1. Readings come from the device's line of the script, else from the `nvml` line: clock, power_w,
-// limit_w, temperature, throttle (bits), processes; a reading that says "none" fails as on a card that lacks it.
+// limit_w, temperature, throttle (bits), processes; a reading of "none" fails as on a card that lacks it.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,8 +16,8 @@ constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 
-// A test changes readings while the product runs by a file beside the script, SCRIPT.nvml: name=value words that go before those
-// of the script.
+// A test changes readings at run time through a file next to the script, SCRIPT.nvml: name=value words that override those of the
+// script.
 bool changed_reading(const char* name, double& value) {
     std::ifstream file(autotune::fake::Script::get().marker("nvml"));
     for (std::string word; file >> word;) {
@@ -85,7 +85,7 @@ extern "C" {
 [[gnu::visibility("default")]] int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
     return unsigned_reading(device, "power_w", 520, 1000, milliwatts);
 }
-// What `power_w` makes in real time: the fake driver's clock is another library's.
+// The energy of `power_w` over real time, because the scripted driver's clock is in another library.
 [[gnu::visibility("default")]] int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
     static const auto begun = std::chrono::steady_clock::now();
     double power_w = 0;
@@ -161,7 +161,7 @@ struct ProcessSample {
     unsigned long long time_us;
     unsigned sm_percent, memory_percent, encoder_percent, decoder_percent;
 };
-// One sample of each process that is listed, with `busy_percent` of the card's time; of a card that is all idle none.
+// One sample for each listed process, with `busy_percent` of the card's time; none for an idle card.
 [[gnu::visibility("default")]] int nvmlDeviceGetProcessUtilization(void* device, ProcessSample* samples, unsigned* count,
                                                                    unsigned long long since_us) {
     double percent = 0, running = 0;

@@ -1,4 +1,4 @@
-// A libnvrtc.so.13 that compiles nothing: its "cubin" is the source itself, for the fake driver to read.
+// A libnvrtc.so.13 that compiles nothing: its "cubin" is the source itself, which the scripted driver reads.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -16,13 +16,13 @@ struct _nvrtcProgram {
     std::string cubin;
 };
 
-// Hook of the preloaded interposer (tests/support/interposer), where there is one.
+// Hook of the preloaded interposer (tests/support/interposer), if there is one.
 extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
 
 namespace autotune::fake {
 namespace {
 
-// While it lives, what the fake itself does is not the caller's.
+// During its lifetime, the actions of this library do not count as the caller's.
 class Inside {
   public:
     Inside() { tell(1); }
@@ -45,7 +45,7 @@ std::string arch_of(int count, const char* const* options) {
     return "";
 }
 
-// As ptxas -v words it.
+// In the words of ptxas -v.
 std::string report(const Program& program) {
     std::string text;
     for (const KernelFact& kernel : program.kernels) {
@@ -82,7 +82,7 @@ bool includes(const std::string& source, const std::string& name) {
     return source.find("#include \"" + name + "\"") != std::string::npos;
 }
 
-// Headers that define kernels, behind the source that includes them: only so the driver finds these kernels.
+// Appends headers that define kernels to the source that includes them, so that the driver finds these kernels.
 std::string with_kernels_of_headers(std::string source, int count, const char* const* texts, const char* const* names) {
     std::string found;
     for (int i = 0; i < count; ++i) {

@@ -113,7 +113,7 @@ std::vector<ParameterFact> read_parameters(const std::vector<std::string>& words
     return parameters;
 }
 
-// The name at words[at]: a literal, AUTOTUNE_KERNEL, or AUTOTUNE_ENTRY(suffix); `at` moves to the parameter list's bracket.
+// The name at words[at]: a literal, AUTOTUNE_KERNEL, or AUTOTUNE_ENTRY(suffix); `at` moves to the bracket of the parameter list.
 std::string read_name(const std::vector<std::string>& words, const std::string& symbol, std::size_t& at) {
     const std::string word = words[at];
     if (word == "AUTOTUNE_KERNEL") return ++at, symbol;
@@ -143,7 +143,7 @@ std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, cons
     return kernels;
 }
 
-// Accumulators and fragments of a tiled kernel, so that bigger tiles per thread cost registers and the greatest spill.
+// Accumulators and fragments of a tiled kernel, so that larger tiles per thread need more registers and the largest spill.
 int plausible_registers(const Program& program) {
     const long threads = 32 * program.integer("warps_m", 1) * program.integer("warps_n", 1);
     const long groups = program.integer("consumer_warpgroups", 0);
@@ -153,7 +153,7 @@ int plausible_registers(const Program& program) {
     return static_cast<int>(48 + tile / workers + 8 * program.integer("reg_buffers", 1));
 }
 
-// A compiler leaves a thread as many registers as a block with a producer warpgroup can have: it knows the block's size.
+// A compiler knows the block's size, and leaves a thread as many registers as a block with a producer warpgroup can have.
 int registers_for_its_block(const Program& program) {
     const long groups = program.integer("consumer_warpgroups", 0);
     return groups > 0 ? static_cast<int>(65536 / (128 * (groups + 1)) / 8 * 8) : 255;

@@ -9,7 +9,7 @@
 
 namespace autotune::fake {
 
-// What a fake kernel's parameter is, as its declaration says: how the bytes behind cuLaunchKernelEx's pointer are read.
+// The type of a kernel's parameter, from its declaration: how to read the bytes behind cuLaunchKernelEx's pointer.
 enum class ParameterType { pointer, f32, f64, i32, i64, tensor_map };
 
 struct ParameterFact {
@@ -23,13 +23,14 @@ struct KernelFact {
     int index_of(std::string_view name) const;  // -1: no such parameter
 };
 
-// What the fakes know of a rendered source: its first block's constants and its kernels. Text is scanned, never compiled.
+// What the scripted libraries know about a rendered source: its first block's constants and its kernels. The text is scanned,
+// never compiled.
 struct Program {
     std::string arch;    // "sm_90a"
     std::string symbol;  // the main kernel's; if the text defines no AUTOTUNE_KERNEL, the first kernel's
     Words constants;     // "block_m" -> "128", "in_type" -> "f16", "trans_a" -> "0"
     std::vector<KernelFact> kernels;
-    int registers = 0;  // a plausible number, the same for the compiler's report and the driver's attribute
+    int registers = 0;  // a plausible number, the same in the compiler's report and the driver's attribute
     int spill_bytes = 0;
 
     const KernelFact* find(const std::string& name) const;
@@ -39,9 +40,10 @@ struct Program {
 
 Program read_program(const std::string& source, const std::string& arch);
 
-// The fake cubin: a line of magic, facts, and the source itself. It says its own size, for cuLibraryLoadData is told none.
+// The simulated cubin: a line of magic, facts, and the source itself. It contains its own size, because cuLibraryLoadData gets
+// none.
 std::string encode_cubin(const std::string& source, const Program& program);
-// nullopt if `bytes` is something else.
+// nullopt if `bytes` is not one.
 std::optional<Program> decode_cubin(const void* bytes);
 
 }  // namespace autotune::fake

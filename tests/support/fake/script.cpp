@@ -25,7 +25,7 @@ constexpr double kLongestSleep_s = 120;
     std::_Exit(kBadScript);
 }
 
-// Splits `key=value` tokens at blanks; a value in double quotes keeps its blanks. A token without '=' has an empty value.
+// Splits `key=value` tokens at spaces; a value in double quotes keeps its spaces. A token without '=' has an empty value.
 std::vector<std::pair<std::string, std::string>> tokens(const std::string& line) {
     std::vector<std::pair<std::string, std::string>> out;
     std::string token;
@@ -74,7 +74,7 @@ bool same_constants(const Rule& rule, const Occasion& occasion) {
     return true;
 }
 
-// Everything but the counters.
+// Checks everything but the counters.
 bool is_meant(const Rule& rule, const Occasion& occasion) {
     if (rule.on != occasion.on) return false;
     if (rule.symbol && regexec(rule.symbol.get(), occasion.symbol.c_str(), 0, nullptr, 0) != 0) return false;
@@ -94,7 +94,7 @@ std::string Rule::word(const std::string& name, const std::string& otherwise) co
 }
 
 Script& Script::get() {
-    static auto& script = *new Script;  // never destroyed: calls are made until the process is gone
+    static auto& script = *new Script;  // never destroyed, because calls are made until the process ends
     return script;
 }
 
@@ -110,7 +110,7 @@ Script::Script() {
     show_visible();
 }
 
-// As CUDA does: ordinals, or UUIDs of which a beginning is enough; the first that is not there ends the list.
+// As in CUDA: ordinals, or prefixes of UUIDs; the first that does not exist ends the list.
 void Script::show_visible() {
     if (all_devices_.empty()) all_devices_.emplace_back();
     std::vector<std::string> uuids;
@@ -258,7 +258,7 @@ bool Script::claim(Rule& rule) const {
 
 namespace {
 
-// Writes the beginning of a frame into every pipe that goes out, as a worker that dies while it answers.
+// Writes the beginning of a frame into every outgoing pipe, like a worker that dies while it replies.
 void begin_a_message() {
     const std::string beginning = std::string("ATF1\1\0\0\0\x40\0\0\0", 12) + std::string(20, '\0');
     for (int file = 3; file < 64; ++file) {

@@ -12,23 +12,23 @@
 
 namespace autotune::fake {
 
-// What a fake does beside behaving well, from the file named by AUTOTUNE_FAKE_SCRIPT; README.md beside this file is its manual.
-// A bad script ends the process with exit code 97 and a line on standard error: a test that is misspelt must not pass.
+// Misbehaviour of the scripted libraries, from the file named by AUTOTUNE_FAKE_SCRIPT; README.md in this folder documents it. An
+// invalid script ends the process with exit code 97 and a line on standard error, so that a misspelt test cannot pass.
 
 using Words = std::map<std::string, std::string>;
 
-// One `rule` line: when it applies and what happens then.
+// One `rule` line: when it applies and what it does.
 struct Rule {
     int line = 0;
-    std::string on = "launch";        // launch, compile, or a driver entry's name
+    std::string on = "launch";        // launch, compile, or a driver entry point's name
     std::shared_ptr<regex_t> symbol;  // matches the kernel's name or, for compile, the source's
     Words constants;                  // "block_m" -> "128"; "family" -> "mma"
     long nth = 0;                     // only the nth time that everything above matches (from 1); 0: every time
     long from = 1;                    // not before this time
-    long times = 0;                   // at most so often in a process; 0: no limit
-    long every = 1;                   // only each so-manieth time
-    bool once = false;                // at most once among all processes that run this script
-    std::string gpu;                  // only in processes that are shown this device of the machine alone
+    long times = 0;                   // at most this often per process; 0: no limit
+    long every = 1;                   // only every n-th time
+    bool once = false;                // at most once among all processes with this script
+    std::string gpu;                  // only in processes that see just this device of the machine
     std::string action;
     Words arguments;
     long seen = 0;
@@ -38,7 +38,7 @@ struct Rule {
     std::string word(const std::string& name, const std::string& otherwise) const;
 };
 
-// What a rule is matched against.
+// The event that rules are matched with.
 struct Occasion {
     std::string on;
     std::string symbol;
@@ -54,23 +54,23 @@ class Script {
     const Words& section(const std::string& name) const;
     double number(const std::string& section, const std::string& name, double otherwise) const;
     std::string word(const std::string& section, const std::string& name, const std::string& otherwise) const;
-    // The devices that the driver shows this process: one entry for each `device` line that CUDA_VISIBLE_DEVICES names; without
-    // the variable all of them. Each has `uuid_byte` and `pci_bus`, which do not depend on what is shown.
+    // The devices that this process sees: one entry for each `device` line that CUDA_VISIBLE_DEVICES names; without the variable
+    // all of them. Each has `uuid_byte` and `pci_bus`, which do not depend on what is visible.
     const std::vector<Words>& devices() const { return devices_; }
-    // Every device of the machine; at least one, all defaults.
+    // Every device of the machine; at least one, with defaults.
     const std::vector<Words>& all_devices() const { return all_devices_; }
-    // Number of the only device that this process is shown; empty: there are several, or none.
+    // Number of the only device that this process sees; empty: there are several, or none.
     const std::string& only_device() const { return only_device_; }
     // A reading of a device, else that of the `nvml` lines.
     std::string reading(const Words& device, const std::string& name, const std::string& otherwise) const;
 
-    // The first rule that applies now, counted as fired; nullptr if none does.
+    // The first rule that applies now, which is counted as fired; nullptr if none does.
     const Rule* fire(const Occasion& occasion);
     // Whether any rule may ever apply to such an occasion.
     bool concerns(const Occasion& occasion) const;
-    // The first rule that is meant for it, if that one applies every time and makes it slow.
+    // The first matching rule, if it applies every time and makes the launch slow.
     const Rule* standing_slow(const Occasion& occasion) const;
-    // Files that outlive the process, for `once` and for a driver that vanished: path of the script + suffix.
+    // Path of a file that outlives the process, for `once` and for a driver that vanished: path of the script + suffix.
     std::string marker(const std::string& suffix) const { return path_ + "." + suffix; }
 
   private:
@@ -88,9 +88,9 @@ class Script {
     std::mutex mutex_;
 };
 
-// Ends the process as the script asks: how = segv, abort, exit, kill or half_message (exits in the middle of one).
+// Ends the process as the script says: how = segv, abort, exit, kill or half_message (exits in the middle of one).
 [[noreturn]] void crash(const std::string& how);
-// Sleeps in real time, at most two minutes: a hang that a forgotten process survives must end by itself.
+// Sleeps in real time, at most two minutes, so that a simulated hang in a forgotten process ends by itself.
 void sleep_s(double seconds);
 
 }  // namespace autotune::fake

@@ -8,10 +8,10 @@
 
 namespace autotune::test::host_cuda {
 
-// So few that small problems have more tiles than SMs.
+// Few, so that small problems have more tiles than SMs.
 constexpr int kSmCount = 12;
 
-// What a candidate of the family is planned for: kArch, or kLaterArch if it refuses that; with few SMs.
+// The device for which a candidate of the family is planned: kArch, or kLaterArch if it refuses that; with few SMs.
 Device device_for(const Family& family, const Problem& problem, int sm_count = kSmCount);
 
 // The family's default for a problem with `changes`: "stages=2 warps=4". Throws Error{usage} if that is not legal.
@@ -20,16 +20,15 @@ Config config_with(const Family& family, const Problem& problem, const std::stri
 // One config of a family, compiled for the host.
 class HostCandidate {
   public:
-    // Throws Error for a problem that the family refuses, a config that is not legal, and a text that does not compile.
-    // REQUIRES: the catalogue outlives this.
+    // Throws Error for a problem that the family refuses, a config that is not legal, and a text that does not compile. REQUIRES:
+    // the catalogue outlives this.
     HostCandidate(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config,
                   int sm_count = kSmCount);
 
-    // The tests that the op has for a problem, by its own judge on the host and within its own bounds, in two schedules each, or
-    // three on sm_90a. Beyond the answers: nothing but the outputs' elements is written, nothing outside a tensor is read,
-    // workspace that was zero is zero again, and every schedule gives the same bits of the typical test. Empty if all is well;
-    // else what was wrong first. REQUIRES: the problem has the facts of the one that this was made for (throws Error{internal}
-    // otherwise).
+    // Runs the op's tests for a problem, checked by its reference on the host and with its bounds, with two schedules each, or
+    // three on sm_90a. It also checks that nothing but the outputs' elements is written, nothing outside a tensor is read, zeroed
+    // workspace is zero again, and every schedule gives the same bits in the typical test. Empty if all is well; else the first
+    // fault. REQUIRES: the problem has the facts of the one that this was made for (throws Error{internal} otherwise).
     std::string examine(const Problem& problem);
 
   private:
@@ -41,14 +40,14 @@ class HostCandidate {
     HostKernel kernel_;
 };
 
-// The judge of an op as it runs on a device, compiled for the host.
+// An op's reference for devices, compiled for the host.
 class HostReference {
   public:
     // Throws Error for a text that does not compile. REQUIRES: the catalogue outlives this.
     HostReference(const Catalogue& catalogue, const Problem& problem)
         : op_(catalogue.op_of(problem)), kernel_(jit::render_reference(catalogue, op_, problem, {kArch, "13.0"})) {}
 
-    // What it says of each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the one that this was
+    // Its results for each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the one that this was
     // made for.
     std::vector<Expected> compute(const Problem& problem, const OpTest& test);
 

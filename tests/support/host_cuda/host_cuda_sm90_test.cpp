@@ -1,5 +1,5 @@
-// What the machine promises of sm_90: bulk copies that barriers count, wgmma on operands that lie as the PTX manual says, and
-// that a missing wait shows.
+// Requirements on the machine for sm_90: bulk copies counted by barriers, wgmma on operands in the layouts of the PTX manual, and
+// missing waits must show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ struct Source {
     }
 };
 
-// Rows 6 and 7, then two that the tensor does not have. The first span's rows are not turned: bit 7 of their addresses is 0.
+// Rows 6 and 7, then two rows beyond the tensor. The first span's rows are not swizzled, because bit 7 of their addresses is 0.
 TEST(HostCudaBulk, ABoxArrivesWithZerosWhereTheTensorEnds) {
     const Source source;
     for (const Schedule& schedule : kSchedules) {
@@ -142,9 +142,9 @@ TEST(HostCudaBulk, WhatIsStoredIsReadWhenItIsWaitedFor) {
     }
 }
 
-// One element of A and one of B are not 0. Row 41, k 11 of A: 5 groups of 8 rows of 128 bytes, the row after, chunk 1 turned by
-// the row to chunk 0. Element (k 11, column 6) of B along K: row 6 of 128 bytes, chunk 1 turned to 7. Along N, rows of 32 bytes:
-// row 3 of the second group of 8 rows, chunk 0 as it is.
+// One element of A and one of B are not 0. Row 41, k 11 of A: 5 groups of 8 rows of 128 bytes, the next row, chunk 1 moved by the
+// swizzle to chunk 0. Element (k 11, column 6) of B along K: row 6 of 128 bytes, chunk 1 moved to 7. Along N, rows of 32 bytes:
+// row 3 of the second group of 8 rows, chunk 0 not moved.
 void put(std::array<unsigned char, 16384>& memory, std::size_t at, u16 bits) {
     std::memcpy(&memory[at], &bits, sizeof(bits));
 }

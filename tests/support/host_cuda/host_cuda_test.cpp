@@ -1,4 +1,4 @@
-// What the machine itself promises: faults of kernels are found and named, and what the PTX manual says happens.
+// Requirements on the machine itself: it finds and names faults of kernels, and follows the PTX manual.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST(HostCuda, AnAccessBehindAnArrayIsAFaultWithItsPlace) {
     }
     const GuardedArray other(100, 4, GuardedArray::Side::begin);
     EXPECT_THAT(fault_of("_read", 1, {word(other.bytes().data()), word(&to), static_cast<u32>(-1)}), HasSubstr("not its own"));
-    launch("_read", 1, {word(other.bytes().data()), word(&to), 24});  // a machine that had a fault goes on
+    launch("_read", 1, {word(other.bytes().data()), word(&to), 24});  // the machine continues after a fault
 }
 
 TEST(HostCuda, AnAccessThatIsNotAlignedIsAFault) {

@@ -17,10 +17,10 @@ namespace autotune::test::host_cuda {
 namespace {
 
 constexpr std::size_t kSharedBytes = 256 << 10;  // as in device/cuda.h
-constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that what was never written shows
-constexpr std::size_t kSharedMargin = 4096;      // behind the dynamic part, watched for writes
+constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that unwritten data shows
+constexpr std::size_t kSharedMargin = 4096;      // after the dynamic part, checked for writes
 
-// A folder that is removed with all that is in it.
+// A folder that is removed with its contents.
 class ScratchFolder {
   public:
     ScratchFolder() {
@@ -44,7 +44,7 @@ class ScratchFolder {
         text << std::ifstream(path_ / name, std::ios::binary).rdbuf();
         return text.str();
     }
-    // Runs a command in the folder; throws with what it said if it fails.
+    // Runs a command in the folder; if it fails, throws with the command's output.
     void run(const std::string& command) const {
         const int status = std::system(("cd '" + path_.string() + "' && " + command + " > said 2>&1").c_str());
         if (status != 0) throw Error(ErrorCode::usage, command + " failed:\n" + read("said"));
@@ -55,7 +55,7 @@ class ScratchFolder {
     std::filesystem::path path_;
 };
 
-// Fused multiplications of the processor, where it has them, in place of calls of fmaf.
+// Uses the processor's fused multiplications, if it has them, instead of calls of fmaf.
 const char* processor_option() {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("fma") != 0) return " -mfma";
@@ -63,7 +63,7 @@ const char* processor_option() {
     return "";
 }
 
-// The kernels of a preprocessed text: functions of C whose names begin with the symbol.
+// The kernels of a preprocessed text: C functions whose names begin with the symbol.
 std::set<std::string> kernels_in(const std::string& text, const std::string& symbol) {
     std::set<std::string> names;
     const std::string linkage = "extern \"C\"";
@@ -75,7 +75,7 @@ std::set<std::string> kernels_in(const std::string& text, const std::string& sym
     return names;
 }
 
-// Names in the folder are the same each time, so that a compiler cache knows a text again.
+// Names in the folder are the same each time, so that a compiler cache recognises the text.
 void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
     for (const auto& [name, text] : rendered.headers) folder.write(name, text);
     folder.write("kernel.cu", "#include \"cuda.h\"\n" + rendered.source);
@@ -89,8 +89,8 @@ void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
         source += "extern \"C\" void " + name + "_call(unsigned long long* words) { host_cuda::call(" + name + ")(words); }\n";
     }
     folder.write("kernel.cpp", source);
-    // Quick to compile: more than half of what a test takes. Aliasing as nvcc has it, traps where an access is not aligned,
-    // variables that hold a large number until they are written. No warnings: the text is written for another compiler.
+    // Options for fast compilation, which takes more than half of a test's time: aliasing as in nvcc, traps for unaligned
+    // accesses, and large numbers in uninitialised variables. No warnings, because the text is written for another compiler.
     folder.run(std::string(HOST_CUDA_LAUNCHER " " HOST_CUDA_COMPILER " -c -std=c++17 -Og -fPIC -w -fno-strict-aliasing") +
                " -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error -ftrivial-auto-var-init=pattern" +
                processor_option() + " kernel.cpp -o kernel.o");

@@ -9,12 +9,12 @@
 
 namespace autotune::test::host_cuda {
 
-// The architectures that texts are rendered for: the second one for families that want more than the first has. Clusters of
-// several blocks do not run here.
+// The architectures for which texts are rendered: the second for families that need more than the first has. Clusters of several
+// blocks are not supported.
 inline constexpr const char* kArch = "sm_80";
 inline constexpr const char* kLaterArch = "sm_90a";
 
-// A rendered text as a library of this process. Throws Error{usage} with the compiler's words if g++ cannot compile it.
+// A rendered text as a library of this process. Throws Error{usage} with the compiler's output if g++ cannot compile it.
 class HostKernel {
   public:
     explicit HostKernel(const jit::Rendered& rendered);

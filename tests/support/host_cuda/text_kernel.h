@@ -11,7 +11,7 @@ inline u64 word(const void* pointer) {
     return reinterpret_cast<u64>(pointer);
 }
 
-// Kernels k_<name> that a test writes itself, each launched as one block.
+// Kernels k_<name> in a test's own source, each launched as one block.
 class TextKernel {
   public:
     TextKernel(const char* text, const char* arch, std::size_t dynamic_smem_bytes)
@@ -24,7 +24,7 @@ class TextKernel {
         step.dynamic_smem_bytes = dynamic_smem_bytes_;
         kernel_.launch(step, words, schedule);
     }
-    // What the machine says of it; empty if nothing.
+    // The machine's fault message; empty if there is none.
     std::string fault_of(const char* entry, u32 threads, const std::vector<u64>& words, Schedule schedule = {}) {
         try {
             launch(entry, threads, words, schedule);

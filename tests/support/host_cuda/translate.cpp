@@ -41,14 +41,14 @@ class Cursor {
         while (is_word(peek())) ++at_;
         return from(begin);
     }
-    // One character, or a whole string or character literal.
+    // Passes one character, or a whole string or character literal.
     void step() {
         const char quote = text_[at_++];
         if (quote != '"' && quote != '\'') return;
         while (!is_over() && peek() != quote) at_ += peek() == '\\' ? 2 : 1;
         ++at_;
     }
-    // Up to a character of `ends` outside parentheses, brackets and braces.
+    // The text up to a character of `ends` outside parentheses, brackets and braces.
     std::string until(std::string_view ends) {
         const std::size_t begin = at_;
         for (int depth = 0; !is_over(); step()) {
@@ -94,7 +94,7 @@ void take_operands(Cursor& cursor, std::vector<std::string>& operands) {
     }
 }
 
-// Behind the word asm: the whole statement but its semicolon.
+// After the word asm: translates the whole statement without its semicolon.
 std::string translated_asm(Cursor& cursor) {
     const std::size_t begin = cursor.at();
     cursor.skip_blanks();
@@ -108,7 +108,7 @@ std::string translated_asm(Cursor& cursor) {
     return translated_ptx(ptx, operands);
 }
 
-// Behind `extern __shared__`: the dynamic part, `__attribute__((aligned(16))) unsigned char memory[]`.
+// After `extern __shared__`: translates the dynamic part, `__attribute__((aligned(16))) unsigned char memory[]`.
 std::string translated_dynamic(Cursor& cursor) {
     const std::string declaration = cursor.until(";");
     const std::size_t bracket = declaration.rfind('[');
@@ -120,7 +120,7 @@ std::string translated_dynamic(Cursor& cursor) {
     return type + "* const " + name + " = reinterpret_cast<" + type + "*>(host_cuda_shared)";
 }
 
-// In front of the name of a register, which may be that of a variable.
+// Prefix of register names, which may otherwise equal those of variables.
 const std::string kRegister = "ptx_";
 
 std::string mangled(std::string_view opcode) {
@@ -175,7 +175,7 @@ std::string jump_or_instruction(const std::string& statement, const std::vector<
                                        : instruction(statement, operands);
 }
 
-// `@p ld.global ...`: only where the predicate holds.
+// `@p ld.global ...`: executed only if the predicate is true.
 std::string predicated(const std::string& statement, const std::vector<std::string>& operands) {
     if (statement.front() != '@') return jump_or_instruction(statement, operands);
     const std::size_t blank = statement.find(' ');
@@ -201,7 +201,7 @@ std::string registers(const std::string& statement) {
     return declaration + ";";
 }
 
-// Behind `again:`, which is then taken: its name. Empty before anything else.
+// Reads `again:` and returns its name. Empty if no label comes next.
 std::string label_at(Cursor& cursor) {
     Cursor ahead = cursor;
     const std::string name = ahead.word();

@@ -5,8 +5,8 @@
 
 namespace autotune::test::host_cuda {
 
-// Preprocessed device text as C++: inline PTX becomes calls of device/ptx.h, shared memory becomes static. Throws Error{usage}
-// for what it does not understand.
+// Converts preprocessed device text to C++: inline PTX becomes calls of device/ptx.h, shared memory becomes static. Throws
+// Error{usage} for text that it does not understand.
 std::string translated(const std::string& text);
 
 // One asm statement's text, such as "cvt.rn.f16.f32 %0, %1;", as calls; `operands` are C++ expressions.

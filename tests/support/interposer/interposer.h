@@ -9,16 +9,16 @@
 
 namespace autotune::test {
 
-// What the calling thread asked of the system between start_counting() and stop_counting(), as seen by the preloaded library
-// beside this file (interposer_library()). What the fake driver itself does inside its entries is not counted: those are counted
-// as driver calls.
+// The calling thread's system calls between start_counting() and stop_counting(), as seen by the preloaded library
+// (interposer_library()). What the scripted driver does inside its entry points is not counted; the entry points are counted as
+// driver calls.
 struct Counts {
     long opens = 0;        // open, openat, creat, fopen
     long maps = 0;         // mmap
     long allocations = 0;  // malloc, calloc, realloc, aligned_alloc, posix_memalign, and so operator new
     long frees = 0;
     long ioctls = 0;                        // calls by which a real driver reaches its kernel module
-    std::vector<std::string> driver_calls;  // by name, the fake driver's alone: "cuLaunchKernelEx"
+    std::vector<std::string> driver_calls;  // by name, only for the scripted driver: "cuLaunchKernelEx"
 };
 
 // C interface of the preloaded library.
@@ -29,7 +29,7 @@ struct RawCounts {
     std::array<std::array<char, 48>, kMostDriverCalls> names;
 };
 
-// A sanitizer brings its own malloc, which no other may replace: tests that count are skipped in such a build.
+// A sanitizer has its own malloc, which must not be replaced: tests that count are skipped in such a build.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kCanCount = false;
 #else
@@ -57,8 +57,9 @@ inline Counts stop_counting() {
     return counts;
 }
 
-// From its `allocation`-th allocation on (0 is the first) the calling thread gets no memory, for `most` allocations, inside the
-// fakes excepted, until stop_failing(), which says how many allocations were refused. REQUIRES: interposer_is_loaded().
+// From its `allocation`-th allocation on (0 is the first) the calling thread gets no memory, for `most` allocations, until
+// stop_failing(), which returns how many allocations were refused. Allocations inside the scripted libraries succeed. REQUIRES:
+// interposer_is_loaded().
 inline void fail_from(long allocation, long most = LONG_MAX) {
     static const auto fail = reinterpret_cast<void (*)(long, long)>(dlsym(RTLD_DEFAULT, "autotune_interposer_fail_from"));
     fail(allocation, most);

@@ -1,5 +1,5 @@
-// The program on an op that is no gemm, on the scripted driver: nothing between the shell and the kernels may know the
-// difference.
+// The program with an op that is not a gemm, on the scripted driver: no code between the shell and the kernels may depend on the
+// op.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST_F(AddProduct, CarriesItToAnotherDatabase) {
     EXPECT_EQ(said["winner"]["median_us"], json_of(*tuned_)["winner"]["median_us"]);
 }
 
-// Small enough that the fake adds for real, on every length around the tile too.
+// Small enough for the scripted driver to compute it, with every length around that of the tile.
 TEST(AddProductFaults, AWrongSumIsNeverAWinner) {
     const Sandbox machine("rule symbol=^add_ do=wrong how=element\n");
     const Outcome tuned = run(machine, {"--op", "hadd", "--shape", "1000", "--budget", "5s,3t"});

@@ -1,4 +1,4 @@
-// The GPUs of a sweep, and what is said of them.
+// The GPUs of a sweep, and the messages about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The program on machines that are not a developer's: homes that cannot be used, file systems without locks, limits, older
-// drivers, cards that others hold, parents that block signals, an upgrade in the middle of a run.
+// The program on unusual machines: homes that cannot be used, file systems without locks, limits, older drivers, cards that
+// others hold, parents that block signals, an upgrade in the middle of a run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ using testing::Not;
 using Words = std::vector<std::string>;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-constexpr double kPatience_s = 110;  // of a machine that is busy with other tests
+constexpr double kPatience_s = 110;  // on a machine that is busy with other tests
 
 const Words kTune = {"--op", "hgemm", "--shape", "64x64x32", "--family", "gemm/simt", "--budget", "5s,4t"};
 const Words kCompile = {"compile", "--op", "hgemm", "--shape", "64x64x32", "--family", "gemm/simt", "--count", "3"};
@@ -53,11 +53,11 @@ Variables with_home(const std::string& home) {
 
 // ---- homes ----
 
-// A user of this test's own, whose folder under /tmp nobody else has.
+// A user of this test's own, whose folder under /tmp no other test uses.
 class StrangeUser {
   public:
     explicit StrangeUser(const Sandbox& machine) {
-        remove_folder();  // of a run that was killed
+        remove_folder();  // left by a killed run
         for (const auto& entry : fs::recursive_directory_iterator(machine.folder())) give(entry.path());
         give(machine.folder());
     }
@@ -86,7 +86,7 @@ TEST(Homes, ThatCannotBeUsedCostNothing) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root becomes another user";
     for (const std::string home : {"/", "/nonexistent", ""}) {
         const Sandbox machine;
-        ASSERT_EQ(machine.run({"/bin/true"}).exit_code, 0);  // makes the folder of links to the fakes
+        ASSERT_EQ(machine.run({"/bin/true"}).exit_code, 0);  // creates the folder of links to the scripted libraries
         const StrangeUser user(machine);
         const Outcome tuned = user.run(machine, kTune, with_home(home));
         ASSERT_EQ(tuned.exit_code, 0) << home << tuned.err;
@@ -103,8 +103,8 @@ TEST(Homes, ThatCannotBeUsedCostNothing) {
     }
 }
 
-// Only the cubin cache goes into this user's folder under /tmp, which all programs of the user share: the database and the lock
-// are the test's own, so that neither another test nor an earlier run changes what is said.
+// Only the cubin cache uses this user's folder under /tmp, which all programs of the user share. The database and the lock are
+// the test's own, so that neither another test nor an earlier run changes the messages.
 Variables with_home_for_cubins(const Sandbox& machine, const std::string& home) {
     Variables variables = with_home(home);
     variables.emplace_back("XDG_STATE_HOME", machine.folder() / "state");
@@ -165,7 +165,7 @@ std::string finding(const Outcome& doctor, const std::string& name) {
 TEST(Cache, EveryCommandSaysTheSameOfAFolderThatOthersCanReplace) {
     const Sandbox machine;
     const std::string folder = machine.folder() / "cache";
-    fs::permissions(folder, fs::perms(0775));  // as umask 002 makes ~/.cache
+    fs::permissions(folder, fs::perms(0775));  // as umask 002 creates ~/.cache
     const std::string instead = "/tmp/autotune-" + std::to_string(::geteuid()) + "/.cache/autotune";
     const std::string warning = "the folder that holds the cubin cache " + folder +
                                 "/autotune belongs to another user or can be written by others; chmod go-w it, or name another "
@@ -191,7 +191,7 @@ TEST(Cache, OfAFullDiskIsSaidToKeepNothing) {
                 AllOf(HasSubstr("note: "), HasSubstr("No space left on device"), HasSubstr("compiled kernels are not kept")));
 }
 
-// ---- what the system refuses ----
+// ---- refusals by the system ----
 
 Variables refusing(const std::string& calls) {
     return {{"LD_PRELOAD", fake::refusing_library()}, {"AUTOTUNE_REFUSE", calls}};
@@ -343,7 +343,7 @@ TEST(GpuInUse, ShowsWhereAProblemDoesNotFitBesideOthers) {
                                 Not(HasSubstr("unhealthy"))));
 }
 
-// ---- what the parent left, and upgrades ----
+// ---- inherited state, and upgrades ----
 
 bool is_at_work(const Sandbox& machine) {
     for (int i = 0; i < 3000; ++i) {

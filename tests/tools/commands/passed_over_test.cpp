@@ -1,4 +1,4 @@
-// What is stored and not used is said, with the reason; and misses that are many.
+// Stored rows that are not used are reported with the reason; and large numbers of misses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::vector<std::string> with(std::vector<std::string> words, const std::string&
     return words;
 }
 
-// A database with the one row of a tune, changed.
+// A database with the one row of a tune, modified.
 class PassedOver : public ::testing::Test {
   protected:
     PassedOver() {
@@ -127,7 +127,7 @@ TEST(MissesListed, AreShownUpToALimit) {
     EXPECT_EQ(json["misses"][0]["count"], 120);
 }
 
-// It compared each problem with all before it: 10,000 did not end in two minutes.
+// A version that compared each problem with all earlier ones did not finish 10,000 in two minutes.
 TEST(MissesSwept, AreTakenInSecondsHoweverMany) {
     CliBench autotune;
     const std::string path = autotune.folder + "/a.db";

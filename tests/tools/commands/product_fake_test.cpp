@@ -1,4 +1,4 @@
-// The program itself, from the shell's side, on a scripted driver and compiler: plumbing end to end.
+// The program itself, started as from a shell, on a scripted driver and compiler: all parts together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,10 +24,10 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Small enough that the fake computes every answer; few trials, so that a tune takes seconds.
+// Small enough for the scripted driver to compute every result; few trials, so that a tune takes seconds.
 const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--budget", "5s,4t"};
 const std::vector<std::string> kAsk = {"--op", "hgemm", "--shape", "128x128x64"};
-// For what needs a winner and runs several commands on it.
+// For tests that need a winner and run several commands on it.
 const std::vector<std::string> kSmallTune = {"--op",     "hgemm",     "--shape",  "64x64x32",
                                              "--family", "gemm/simt", "--budget", "4s,4t"};
 const std::vector<std::string> kSmallAsk = {"--op", "hgemm", "--shape", "64x64x32"};
@@ -37,7 +37,7 @@ std::vector<std::string> plus(std::vector<std::string> words, const std::vector<
     return words;
 }
 
-// A loaded machine runs these twenty times slower than an idle one; only a hang should meet the limit.
+// A loaded machine runs these twenty times slower than an idle one; only a hang should reach the limit.
 constexpr double kPatience_s = 110;
 
 Outcome run(const Sandbox& machine, const std::vector<std::string>& words, RunOptions options = {}) {
@@ -50,7 +50,7 @@ int winners_in(const Sandbox& machine) {
     return shown.exit_code == 0 ? json::parse(shown.out)["total"].get<int>() : -1;
 }
 
-// Of the command and of its workers, which may write no file: a line an entry.
+// Entries of the command and of its workers, which may not write files; one line per entry.
 TEST(Product, LogsWhatItsWorkersDo) {
     Sandbox machine;
     const std::string file = machine.folder() / "log";
@@ -72,8 +72,8 @@ TEST(Product, LogsWhatItsWorkersDo) {
     EXPECT_THAT(whole, testing::ContainsRegex("info +autotune: exit code 0\n$"));
 }
 
-// The operand on wgmma's N side lies along K: with A and B both stored the other way one is transposed first, and rows that are
-// not aligned are copied. C is small, because the fake computes it for every set of buffers.
+// The operand on wgmma's N side must lie along K: if neither A nor B does, one is transposed first, and rows that are not aligned
+// are copied. C is small, because the scripted driver computes it for every set of buffers.
 TEST(Product, VerifiesProductsWhoseOperandsAreArrangedFirst) {
     const std::vector<std::vector<std::string>> cases = {
         {"--op", "tf32gemm", "--layout", "tn", "--family", "gemm/wgmma_tf32"},
@@ -149,7 +149,7 @@ TEST(Product, WithoutADriverItCompilesForRealAndTimesNothing) {
     options.driver = Use::none;
     options.nvrtc = Use::real;
     options.nvml = Use::none;
-    // One kernel: beside other tests the compile workers, which are nice, have a tenth of a core.
+    // One kernel only: next to other tests the compile workers, which have low priority, get a tenth of a core.
     const std::vector<std::string> ask = {"--op",   "hgemm",    "--shape",   "256x256x256", "--arch",  "sm_80",
                                           "--json", "--family", "gemm/simt", "--config",    "sliced_k"};
     const Outcome said = run(machine, ask, options);
@@ -257,7 +257,7 @@ TEST(Product, BenchUntunedPutsTheLibrarysChoiceBesideTheWinnerAndARival) {
     EXPECT_TRUE(table["untuned"]["regret"].is_number());
 }
 
-// One family's best is no winner of the problem: it is stored beside it, and answers those who ask for that family.
+// The best of one family is not the problem's winner: it is stored in a row of its own, and served to requests for that family.
 TEST(Product, ANarrowedTuneLeavesTheWinnerOfTheProblemAlone) {
     Sandbox machine;
     const json narrowed = json::parse(run(machine, plus(kSmallTune, {"--json"})).out);
@@ -366,7 +366,7 @@ TEST(Product, VerifyGoesOnAfterAWinnerThatIsWrong) {
     for (const json& row : rows) EXPECT_EQ(row["verdict"], row["shape"] == "64x64x32" ? "right" : "wrong_result") << row;
 }
 
-// A rule of the script that holds for a winner's instance alone.
+// A rule of the script that applies only to a winner's instance.
 std::string rule_for(const json& winner, const std::string& what) {
     std::string rule = "rule family=simt";
     for (const auto& [name, value] : winner["config"].items()) rule += " " + name + "=" + value.dump();

@@ -1,4 +1,4 @@
-// Rows that no version can use, inputs that cannot be read, and flags that have no effect: each command says so.
+// Rows that no version can use, inputs that cannot be read, and flags that have no effect: each command reports them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ std::vector<std::string> explain(const std::vector<std::string>& more = {}) {
     return with({"explain", "--op", "hgemm", "--shape", "512x512x512"}, more);
 }
 
-// A bench whose one winner has been changed in the database.
+// A test bench whose one winner was changed in the database.
 class ReadRows : public ::testing::Test {
   protected:
     ReadRows() {
@@ -141,7 +141,7 @@ TEST(Inputs, OneThatCannotBeReadLeavesNoDatabase) {
     EXPECT_FALSE(std::filesystem::exists(db));
 }
 
-// Nor does one whose every row is refused; what is taken makes one.
+// If every row is refused, no database is created either; an accepted row creates one.
 TEST(Inputs, OneOfRefusedRowsAloneLeavesNoDatabase) {
     CliBench autotune, there;
     autotune(kTune);
@@ -161,12 +161,12 @@ TEST(Inputs, OneOfRefusedRowsAloneLeavesNoDatabase) {
     EXPECT_EQ(there({"show", "--db", db, "--json"}).json()["total"], 1);
 }
 
-// Each row costs 0.2 ms: a long wait is announced.
+// Each row takes 0.2 ms: a long wait is announced.
 TEST_F(ReadRows, ManyAreAnnounced) {
     std::vector<db::Winner> many(10'001, row_);
     for (std::size_t i = 0; i < many.size(); ++i) {
         many[i].extents[0].value = static_cast<std::int64_t>(1 + i);
-        many[i].candidate.family = "gemm/none";  // checked in no time
+        many[i].candidate.family = "gemm/none";  // this check takes almost no time
     }
     db::open_store({.path = path_})->put_all(many);
     const std::string text = "each of the 10,001 rows is checked against the rules of its kernel, which takes about 3 s";

@@ -18,7 +18,7 @@ using testing::Not;
 
 const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "512x512x512"};
 
-// The line of a tuned row with some text in place of another.
+// The line of a tuned row with one text replaced.
 std::string changed_line(CliBench& autotune, const std::string& from, const std::string& to) {
     autotune(kTune);
     std::string line = autotune({"export"}).out;

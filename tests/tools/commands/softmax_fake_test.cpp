@@ -1,4 +1,4 @@
-// The program on an op with two outputs, one of them optional, on the scripted driver, which computes nothing for it: plumbing.
+// The program with an op that has two outputs, one of them optional, on the scripted driver, which does not compute it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ Outcome run(const Sandbox& machine, const std::vector<std::string>& words) {
     return machine.autotune(words, options);
 }
 
-// Pinned to few configs: what is proved does not depend on their number.
+// Pinned to few configs, because the result does not depend on their number.
 const std::vector<std::string> kTuneSoftmax = {
     "--op",    "softmax",     "--shape", "16384x2048",         "--dtype",  "f16",    "--lse", "yes", "--family", "softmax/rows",
     "--param", "threads=128", "--param", "threads_per_row=32", "--budget", "10s,6t", "--json"};

@@ -1,5 +1,4 @@
-// A winner that was found is never lost: where the database cannot take it, it is printed, kept in a file and named with its
-// remedy.
+// A winner is never lost: if the database cannot store it, it is printed and saved in a file, and the message has the remedy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +11,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
 
-// SQLite reads a file whose header asks for a newer way of writing, and never writes it: read-only for root, too.
+// A file whose header requires a newer write version is read but never written by SQLite, even as root.
 void make_read_only(const std::string& path, bool is_read_only) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(18);
@@ -93,7 +92,7 @@ TEST_F(UnstoredTest, ARaceIsNotLostEither) {
 }
 
 TEST_F(UnstoredTest, AnotherFolderTakesTheLineWhereTheFirstCannot) {
-    std::filesystem::create_directories(kept);  // a folder in the file's place
+    std::filesystem::create_directories(kept);  // a folder instead of the file
     const Said said = autotune(with_db({"--op", "hgemm", "--shape", "16x8x8"}));
     EXPECT_EQ(said.code, ExitCode::database);
     EXPECT_THAT(said.err, HasSubstr(".cache/autotune/unstored.jsonl"));

@@ -1,4 +1,4 @@
-// What `autotune compile`, and a tune where no driver is installed, say of candidates that did not compile.
+// What `autotune compile`, and a tune without an installed driver, print about candidates that did not compile.
 #include <gmock/gmock.h>
 
 #include "tests/tools/cli_bench.h"

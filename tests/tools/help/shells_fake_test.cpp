@@ -1,4 +1,4 @@
-// The shells and the manual reader themselves take what the command gives them. Those that are not installed are skipped.
+// Passes the command's scripts and manual to real shells and the real manual reader. Skips those that are not installed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::string script(const Sandbox& machine, const std::string& name, const std::s
     return path;
 }
 
-// Defines `try LINE`: prints what bash would offer at the end of the line.
+// Defines `try LINE`: prints bash's completions at the end of the line.
 constexpr const char* kBash = R"sh(
 PATH=$(dirname "$1"):$PATH
 source <(autotune completion bash) || exit 1
@@ -54,7 +54,7 @@ TEST(Bash, CompletesPathsWithBlanks) {
     EXPECT_THAT(offered_by_bash("autotune --keep fol"), HasSubstr("[folder]"));
 }
 
-// An interactive zsh in a pseudo-terminal: types the line and a tab, then makes it the words of a print.
+// An interactive zsh in a pseudo-terminal: types the line and a tab, then prints the resulting words.
 constexpr const char* kZsh = R"sh(
 zmodload zsh/zpty || exit 77
 zpty -b shell "zsh -f -i"

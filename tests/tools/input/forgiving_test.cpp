@@ -1,5 +1,5 @@
-// What people write for what is meant: other spellings are taken, slips get a suggestion, and a mistake is the same with and
-// without a GPU.
+// Common variants of input: other spellings are accepted, typing errors get a suggestion, and a mistake gives the same message
+// with and without a GPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,7 +177,7 @@ TEST(Forgiving, TwoLettersGetNoSuggestion) {
     }
 }
 
-// Every flag of every command that has rules for its value: the same refusal with and without a GPU, and nothing is touched.
+// Every flag of every command that has rules for its value gives the same refusal with and without a GPU, and touches nothing.
 TEST(Forgiving, AValueThatAFlagCannotHaveIsRefusedBeforeAnythingElse) {
     std::size_t flags = 0;
     for (const Command& command : all_commands()) {
@@ -225,7 +225,7 @@ TEST(Forgiving, AnEmptyCommandIsToldTheCommands) {
     EXPECT_THAT(said.err, HasSubstr("the command is empty; the commands are tune, sweep"));
 }
 
-// ---- help of one operation ----
+// ---- help for one op ----
 
 TEST(HelpOfAnOp, ShowsItsOptionsAndNoOthers) {
     CliBench autotune;

@@ -88,7 +88,7 @@ TEST(Shapes, BadTomlIsNamedByFileAndLine) {
                 ThrowsMessage<Error>(HasSubstr("no shape")));
 }
 
-// The examples that ship name what their comments say, and both forms are read by the command.
+// The shipped examples contain what their comments say, and the command reads both forms.
 TEST(Shapes, TheExamplesThatShipAreReadAsTheirCommentsSay) {
     const std::string folder = AUTOTUNE_TEST_DATA "/../../examples/shapes/";
     const auto text = read_shapes_file(folder + "set.txt");
@@ -164,7 +164,7 @@ TEST(ShapesToml, AWordWithoutQuotesGetsThem) {
               "f.toml:2: the value has to stand in quotes: shape = \"1024:4096:1024x8x8\"");
 }
 
-// toml++ asserts where a table's header has a control character.
+// toml++ asserts if a table's header has a control character.
 TEST(ShapesToml, ControlCharactersAreRefusedWithTheirLine) {
     for (const char letter : {'\x01', '\x1b', '\x7f', '\0'}) {
         for (const std::string before : {"[", "[[", "[[problem]]\n[a", "a = ", "a", "\"", "[\"", "# "}) {
@@ -190,7 +190,7 @@ TEST(ShapesToml, NestingThatWouldTakeTheStackIsRefused) {
     EXPECT_NE(refusal_of([&] { parse_shapes_toml("a = " + std::string(10'000, '[') + "\n", "f.toml"); }), "");
 }
 
-// Whatever a file holds is a sentence or a list of problems.
+// Any contents of a file give a sentence or a list of problems.
 TEST(ShapesToml, AnyBytesAreASentence) {
     const std::string seed =
         "op = \"hgemm\"\n[[problem]]\nshape = \"8x8x8\"\nbatch = 4\nd = 1979-05-27T07:32:00Z\n[a.b]\nx = [1, 2]\n";

@@ -12,12 +12,13 @@ using testing::HasSubstr;
 struct Mistake {
     const char* name;
     std::vector<std::string> words;
-    std::vector<std::string> said;  // the culprit, and the remedy
+    std::vector<std::string> said;  // the wrong word, and the remedy
 };
 
 class RefusesWithUsage : public testing::TestWithParam<Mistake> {};
 
-// Each: exit 2, one line on standard error that names culprit and remedy, nothing on standard output, no GPU touched.
+// For each: exit 2, one line on standard error that names the wrong word and the remedy, nothing on standard output, no GPU
+// touched.
 TEST_P(RefusesWithUsage, NamesCulpritAndRemedy) {
     CliBench autotune;
     bool touched = false;
@@ -125,7 +126,7 @@ TEST(Usage, VersionIsOneLine) {
     EXPECT_EQ(autotune({"-V"}).out, "autotune 9.8.7\n");
 }
 
-// Every name of an op that the message for an unknown one lists stands in `autotune families`, and is taken.
+// Every op name that the message for an unknown op lists is also in `autotune families`, and is accepted.
 TEST(Usage, AnUnknownOpIsToldTheOpsThatFamiliesLists) {
     CliBench autotune;
     const std::string& listed = all_families().out;
@@ -149,7 +150,7 @@ TEST(Usage, NoLineOfAHelpIsWiderThan120Columns) {
     CliBench autotune;
     for (const Command& command : all_commands()) {
         std::istringstream help(autotune({command.name, "--help"}).out);
-        bool is_example = false;  // a command stands whole, to be copied
+        bool is_example = false;  // a command must be complete, so that it can be copied
         for (std::string line; std::getline(help, line);) {
             is_example = line == "examples:" || (is_example && !line.empty());
             if (is_example) continue;

@@ -1,5 +1,5 @@
-// What a command prints beside its result: messages that a terminal may be trusted with, one JSON document, warnings, and pipes
-// whose reader goes away.
+// Output besides the result: messages that are safe for a terminal, one JSON document, warnings, and pipes whose reader goes
+// away.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-// No file may grow beyond 16 bytes while it lives, as on a full disk.
+// During its lifetime no file may grow beyond 16 bytes, as on a full disk.
 class FullDisk {
   public:
     FullDisk() : before_(::signal(SIGXFSZ, SIG_IGN)) {
@@ -83,7 +83,7 @@ TEST(Messages, ControlCharactersOfArgumentsNeverReachTheTerminal) {
     for (const std::vector<std::string>& words : lines) {
         const Said said = autotune(words);
         EXPECT_THAT(said.err, AllOf(HasSubstr("\\x1b]0;title\\x07\\nautotune"), Not(HasSubstr("\x1b")))) << words.front();
-        // An export warns first that there is no database yet.
+        // An export first warns that there is no database yet.
         EXPECT_EQ(std::count(said.err.begin(), said.err.end(), '\n'), words.front() == "export" ? 2 : 1) << said.err;
     }
 }
@@ -132,7 +132,7 @@ TEST(Pages, OnAFullDiskDoNotCostThePageThatWasThere) {
               "autotune: cannot write '" + autotune.folder + "/pipe': No such device or address; choose another --html\n");
 }
 
-// Whatever a file, a database or a driver calls itself is shown and not obeyed, in text and in JSON.
+// Names from files, databases or drivers are shown but not interpreted, in text and in JSON.
 TEST(Printed, NamesFromOutsideNeverReachTheTerminalRaw) {
     CliBench autotune;
     autotune.services.space_name =
@@ -150,7 +150,7 @@ TEST(Printed, NamesFromOutsideNeverReachTheTerminalRaw) {
 TEST(Printed, LinesTabsAndBoldStay) {
     EXPECT_EQ(printable_lines("a\n\tb\x1b[1mc\x1b[0m\x1b[2Jd\r"), "a\n\tb\x1b[1mc\x1b[0m\\x1b[2Jd\\r");
     EXPECT_EQ(printable_json("\"\xc2\x9b\x7f\xc3\xa4\""), "\"\\u009b\\u007f\xc3\xa4\"");
-    // Cut anywhere: the same comes out.
+    // The same output wherever the text is cut.
     const std::string text = "a\n\xe2\x82\xac \x1b[1mb\x1b[0m \x1b \xc2\x9b\xff \xf0\x9f\x98\x80";
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {
         const std::size_t whole = whole_characters(std::string_view(text).substr(0, cut));
@@ -219,7 +219,7 @@ TEST(Json, TheCompletionIsAMember) {
 
 // ---- warnings ----
 
-// A database that others may write to.
+// A database to which other users may write.
 std::string open_to_others(CliBench& autotune) {
     std::string path = autotune.folder + "/open.db";
     EXPECT_EQ(autotune({"--op", "hgemm", "--shape", "512x512x512", "--db", path}).code, ExitCode::done);
@@ -326,7 +326,7 @@ TEST(Output, EveryByteIsWrittenWhateverTheSizes) {
     EXPECT_EQ(got, text.substr(0, 70'000) + 'x' + text.substr(70'000));
 }
 
-// The command with a standard output that nobody reads.
+// Runs the command with a standard output without a reader.
 Said without_reader(CliBench& autotune, const std::vector<std::string>& words) {
     signal(SIGPIPE, SIG_IGN);
     Pipe pipe;

@@ -1,4 +1,4 @@
-// Drawings as text: what a reader of the file can rely on.
+// Drawings as text: properties that a reader of the file can rely on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

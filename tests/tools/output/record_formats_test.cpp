@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Everything that is written as JSON from one winner, text by text: its line, messages between our processes, and what commands
-// print. Files that users keep and scripts that read them depend on each byte.
+// All JSON made from one winner: its line, messages between our processes, and output of commands. Users' files and scripts
+// depend on each byte.
 
-// Nothing is known that need not be.
+// Everything optional is unknown.
 Winner bare_winner() {
     Winner winner = db::test::sample_winner(db::test::sample_problem(16, 32, 64), 3.5);
     winner.compile = {};

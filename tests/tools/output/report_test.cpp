@@ -1,4 +1,4 @@
-// What explain and report say of a winner: drops, freshness, words, and the page.
+// The texts of explain and report about a winner: drops, freshness, words, and the page.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ std::string report_of(CliBench& autotune) {
     return text_of(path);
 }
 
-// A page of one tuned problem with trials and finalists, written by the command.
+// A page for one tuned problem with trials and finalists, written by the command.
 std::string page_of(CliBench& autotune) {
     autotune({"--op", "hgemm", "--shape", "512x512x512"});
     {

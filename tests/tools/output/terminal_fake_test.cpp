@@ -1,4 +1,4 @@
-// The program as a shell and a terminal see it: signals, pipes and the width of a window.
+// The program with a shell and a terminal: signals, pipes and the width of a window.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void pause_ms(int time_ms) {
 
 // ---- signals ----
 
-// Waits until the process reads or writes what nobody serves: by then it has set up its signals.
+// Waits until the process blocks in a read or write: by then it has set up its signals.
 void wait_until_it_sleeps(pid_t pid) {
     for (int quiet = 0, i = 0; quiet < 5 && i < 1000; ++i) {
         std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -50,7 +50,7 @@ void wait_until_it_sleeps(pid_t pid) {
 TEST(Signals, TheFirstOneEndsACommandThatHasNothingToSave) {
     Sandbox machine;
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-        fake::Running running = machine.start_autotune({"families", "--json"}, patient());  // more than a pipe holds
+        fake::Running running = machine.start_autotune({"families", "--json"}, patient());  // more than fits into a pipe
         wait_until_it_sleeps(running.pid());
         running.signal(signal);
         pause_ms(200);
@@ -135,7 +135,7 @@ TEST(Pipes, TheSurroundingsOfAShellDoNotChangeWhatIsPrinted) {
 
 // ---- the terminal ----
 
-// Each piece that is written over the one before it. What ends with a new line stays.
+// Each text that overwrites the previous one. Lines that end with a newline stay.
 std::vector<std::string> progress_lines(const std::string& text) {
     const std::string begin = "\r\x1b[K";
     std::vector<std::string> lines;
@@ -156,7 +156,7 @@ std::size_t longest(const std::vector<std::string>& lines) {
 const std::vector<std::string> kSweep = {"sweep",    "--op",      "hgemm",    "--shapes", "16,32x32x32",
                                          "--family", "gemm/simt", "--trials", "3"};
 
-// A line as wide as the window would be followed by another each time it is written over.
+// A line as wide as the window would wrap, so that overwriting it would leave another line each time.
 TEST(Terminal, ProgressIsNarrowerThanTheWindow) {
     for (const int columns : {80, 40, 20}) {
         Sandbox machine;
@@ -207,7 +207,7 @@ TEST(Product, AWinnerThatCannotBeStoredIsPrintedAndImportedLater) {
     };
     ASSERT_EQ(tuned("64x64x32").exit_code, 0);
     std::fstream file(database, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(18).put('\3').flush();  // a format that SQLite reads and does not write
+    file.seekp(18).put('\3').flush();  // a format that SQLite reads but does not write
     const Outcome said = tuned("32x64x32");
     EXPECT_EQ(said.exit_code, 5) << said.err;
     const nlohmann::json answer = nlohmann::json::parse(said.out);

@@ -1,4 +1,4 @@
-// What is printed for people is no wider than 120 columns; --full leaves nothing out.
+// Text output is at most 120 columns wide; --full leaves nothing out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(Width, FullLeavesNothingOut) {
     for (const auto& [name, value] : config.items()) EXPECT_THAT(whole, HasSubstr(name + "=" + value.dump())) << name;
 }
 
-// Finalists of one family: the parameters they share stand once above the table, each row has the others.
+// Finalists of one family: their common parameters are printed once above the table, the others in each row.
 TEST(Width, FinalistsShowWhatTheyDifferIn) {
     CliBench autotune;
     const Catalogue& catalogue = test::embedded_catalogue();

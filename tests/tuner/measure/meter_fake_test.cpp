@@ -1,4 +1,5 @@
-// The meter on the scripted driver: what a kernel adds to a stream of other kernels, and how it tells equal from slower.
+// The meter on the scripted driver: the time that a kernel adds to a stream of other kernels, and how equal and slower kernels
+// are distinguished.
 #include <gtest/gtest.h>
 
 #include "src/catalogue/catalogue.h"
@@ -20,7 +21,7 @@ using autotune::test::in_fake_process;
 
 constexpr int kRaces = 100;
 const std::string kQuiet = "model noise=0\n";
-// Launched with the attribute a kernel takes 1 us longer, and hides 3 us of it under one that triggers early.
+// Launched with the attribute, a kernel takes 1 us longer, and 3 us of it overlap with a kernel that triggers early.
 const std::string kGainsAfterItself = kQuiet + "model pdl_us=1 overlap_us=3\n";
 
 // Kernels of one problem on one card, timed.
@@ -114,7 +115,7 @@ TEST(MeterOnFake, AGraphGoesAWholeNumberOfTimesThroughTheRotation) {
     });
 }
 
-// lse of softmax, of which a problem promises its element's alignment.
+// lse of softmax, for which a problem only promises the alignment of its element.
 TEST(MeterOnFake, OptionalTensorsAreTimedWhereProgramsHaveThemAndVerifiedWhereTheyMayBe) {
     fake_test(kQuiet, [] {
         MeterBench card({"softmax", "64x64", {{"lse", "yes"}}});

@@ -15,8 +15,8 @@
 namespace autotune::tuner::racing_test {
 namespace {
 
-// A card as tuners meet it: it warms up (drift), its clock swings under the power cap, every launch has jitter, some are hit by
-// something foreign.
+// A realistic card: it warms up (drift), its clock varies under the power cap, every launch has jitter, and foreign load hits
+// some.
 class NoisyCard {
   public:
     explicit NoisyCard(std::uint64_t seed, double jitter = 0.01) : random_(seed), jitter_(jitter), phase_(random_.uniform()) {}
@@ -60,7 +60,7 @@ Conditions throttled(std::uint64_t reasons) {
 
 // ---- the meter's acceptance ----
 
-// A sanitizer takes ten times as long for the same numbers; what is said of a hundred is said of fewer there.
+// A sanitizer takes ten times as long for the same numbers, so fewer runs are checked there.
 constexpr std::uint64_t kRuns = test::kIsSanitized ? 20 : 100;
 constexpr int of_runs(int percent) {
     return (percent * static_cast<int>(kRuns) + 99) / 100;
@@ -81,7 +81,7 @@ TEST(FinalRounds, MakeAThreePercentSlowerTwinLoseAtLeast99TimesIn100) {
     for (const double jitter : {0.002, 0.01, 0.02}) {
         int lost = 0;
         for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-            // The twin would be preferred in a tie.
+            // In a tie the twin would be preferred.
             const Verdict verdict = race({{.name = "a"}, {.name = "twin", .is_previous_winner = true}}, {100, 103}, seed, jitter);
             lost += verdict.winner == 0 && verdict.decided_by == "faster" ? 1 : 0;
         }
@@ -140,7 +140,7 @@ TEST(FinalRounds, PreferFewerResourcesInATie) {
     EXPECT_EQ(verdict.decided_by, "tie: fewer resources");
 }
 
-// Ten rounds cannot tell 4 % from nothing where turns differ by 10 %: that makes nobody equal.
+// Ten rounds cannot distinguish 4 % from nothing if measurements vary by 10 %, but that is no tie.
 TEST(FinalRounds, FewRoundsDoNotMakeASlowerFinalistOfFewerResourcesWin) {
     const std::vector<FinalistInfo> finalists = {{.name = "a", .resources = {.dynamic_smem_bytes = 9}},
                                                  {.name = "b", .resources = {.dynamic_smem_bytes = 1}}};
@@ -159,7 +159,7 @@ TEST(FinalRounds, FewRoundsDoNotMakeASlowerFinalistOfFewerResourcesWin) {
     EXPECT_GE(named, of_runs(75));
 }
 
-// With a gap of 0.2 % half a percent is a lead, whichever kernel uses fewer resources or won before; with 1 % it is a tie.
+// With a gap of 0.2 %, half a percent is a lead, whichever kernel uses fewer resources or won before; with 1 % it is a tie.
 TEST(FinalRounds, ASmallerTieGapTellsSmallerLeadsApart) {
     const std::vector<FinalistInfo> finalists = {{.name = "deep ring", .resources = {.dynamic_smem_bytes = 200'000}},
                                                  {.name = "shallow ring", .resources = {.dynamic_smem_bytes = 160'000}},
@@ -190,7 +190,7 @@ TEST(FinalRounds, RunAtLeastThirtyAndAtMostTheGivenRounds) {
     EXPECT_LE(close.rounds, 90);
 }
 
-// With ten rounds as the least, a race whose rivals are surely behind, or surely equal, ends early; a close one does not.
+// With a minimum of ten rounds, a race whose rivals are surely behind, or surely equal, ends early; a close one does not.
 TEST(FinalRounds, EndEarlyWhereTheyAreDecidedWithMoreConfidence) {
     const auto rounds_of = [](double second_us, double jitter, std::uint64_t seed) {
         NoisyCard card(seed, jitter);
@@ -218,7 +218,8 @@ TEST(FinalRounds, AHopelessFinalistLeavesTheRaceEarly) {
     EXPECT_NEAR(row_of(verdict, 2).ratio, 1.5, 0.05);
 }
 
-// The fast ones once crashed after the slow one had left: the race had no finalist, and ended in an internal error.
+// Once the fast finalists crashed after the slow one had been eliminated: the race had no finalist, and ended in an internal
+// error.
 TEST(FinalRounds, WhoLeftEarlyIsBackWhenAllOthersFail) {
     FinalRounds rounds({{.name = "a"}, {.name = "b"}, {.name = "slow"}, {.name = "slower"}, {.name = "rival", .may_win = false}});
     NoisyCard card(3);
@@ -245,7 +246,7 @@ TEST(FinalRounds, WhoLeftEarlyIsBackWhenAllOthersFail) {
     const Verdict verdict = rounds.verdict();
     EXPECT_EQ(verdict.winner, 2U);
     EXPECT_GT(row_of(verdict, 2).rounds, 10);
-    rounds.fail(2);  // the race is over: nothing begins again
+    rounds.fail(2);  // the race is over and does not start again
     EXPECT_TRUE(rounds.done());
 }
 
@@ -361,7 +362,7 @@ TEST(FinalRounds, NearAWinnerAreThePreviousOneAndDefaultsBeforeFasterOnes) {
     const Verdict other = rounds.verdict_for(4, "for a reason");
     EXPECT_EQ(other.winner, 4u);
     EXPECT_EQ(other.rows.at(0).finalist, 4u);
-    EXPECT_NEAR(other.rows.at(1).ratio, 99.0 / 102, 1e-9);  // the rival: what others take of the winner's time
+    EXPECT_NEAR(other.rows.at(1).ratio, 99.0 / 102, 1e-9);  // the rival: the others' times / the winner's time
 }
 
 // ---- rungs ----
@@ -372,7 +373,7 @@ std::vector<double> samples(double time_us, const Measurement& wanted) {
         std::clamp(launches, static_cast<std::size_t>(wanted.samples), static_cast<std::size_t>(wanted.most_samples)), time_us);
 }
 
-// Takes a candidate through rungs 0 and 1; returns the microseconds of GPU time spent.
+// Takes a candidate through rungs 0 and 1; returns the microseconds of GPU time used.
 double climb(Rungs& rungs, std::size_t candidate, double time_us) {
     double spent_us = 0;
     while (const auto wanted = rungs.next(candidate)) {
@@ -414,7 +415,7 @@ TEST(Rungs, StopEarlyOnACandidateThatIsClearlyBehind) {
     EXPECT_FALSE(rungs.dropped(1));
 }
 
-// The steps that are taken all at once, as a worker takes them.
+// The steps all at once, as a worker measures them.
 double climb_at_once(Rungs& rungs, std::size_t candidate, double time_us) {
     double spent_us = 0;
     for (const Step& step : rungs.climb()) {

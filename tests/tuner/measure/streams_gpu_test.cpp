@@ -1,4 +1,4 @@
-// Whether measuring leaves its context at the faster of its two speeds (docs/measuring.md).
+// Whether measuring keeps its context at the faster of its two speeds (docs/measuring.md).
 #include "src/catalogue/catalogue.h"
 #include "src/gpu/nvrtc.h"
 #include "src/jit/compiler.h"
@@ -12,7 +12,7 @@ namespace {
 
 class StreamsOnGpu : public autotune::test::GpuTest {};
 
-// A card with what measuring needs of it.
+// A card with the objects that measuring needs.
 struct Card {
     Card()
         : driver(gpu::Driver::load()),
@@ -24,7 +24,7 @@ struct Card {
         harness_library = std::make_shared<const gpu::Library>(driver, result.compiled.value().cubin);
     }
 
-    // Of a small kernel among others.
+    // Launch time of a small kernel among others.
     double launch_us() { return Fillers(gpu, harness_library).time(Predecessor::filler).per_launch_us; }
 
     std::shared_ptr<const gpu::Driver> driver;
@@ -36,12 +36,12 @@ struct Card {
 
 TEST_F(StreamsOnGpu, OperandsAndChecksLeaveLaunchesAsFastAsTheyWere) {
     Card card;
-    card.launch_us();  // the first loads code
+    card.launch_us();  // the first call loads code
     const double before_us = card.launch_us();
     Harness harness(card.driver, card.harness_library, card.gpu.stream);
     for (int i = 0; i < 4; ++i) ProblemFixture(card.gpu, harness, card.catalogue.op_of(card.problem), card.problem, {});
     EXPECT_LT(card.launch_us(), 1.08 * before_us) << "0.96 us before and 1.14 after on an H200 if memsets run on another stream";
-    if (card.gpu.device.identity.cc_major != 9) return;  // whether another card has two speeds is not known
+    if (card.gpu.device.identity.cc_major != 9) return;  // it is unknown whether other cards have two speeds
     Fillers(card.gpu, card.harness_library).run_on_two_streams();
     EXPECT_GT(card.launch_us(), 1.1 * before_us) << "what --streams 2 measures";
 }

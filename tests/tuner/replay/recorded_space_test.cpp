@@ -30,7 +30,7 @@ std::string text_of(const std::filesystem::path& path) {
     return text.str();
 }
 
-// What the reader says of a text it refuses; empty if it takes it.
+// The reader's message for a refused text; empty if it is accepted.
 std::string refusal(const std::string& text, const RecordedLimits& limits = {}) {
     const std::string said = autotune::test::refusal_of([&] { parse_recorded_space(text, "some.json", limits); });
     EXPECT_TRUE(said.empty() || said.find("some.json") != std::string::npos) << said;
@@ -202,11 +202,11 @@ TEST(RecordedSpace, BoundsWhatASmallFileMayInflateTo) {
 TEST(RecordedSpace, BoundsTheMemoryThatItsValuesTake) {
     EXPECT_THAT(refusal(kTiny, {.parsed_bytes = 100}), HasSubstr("it would take more than 100 bytes of memory"));
     EXPECT_THAT(refusal(kTiny, {.values = 2}), HasSubstr("more than 2 values"));
-    // A megabyte of text for 60 MiB of arrays.
+    // A megabyte of text that makes 60 MiB of arrays.
     std::string arrays = R"({"format": "autotune-space-1", "parameters": [{"name": "a", "values": [1]}], "rows": [)";
     for (int i = 0; i < 400'000; ++i) arrays += "[],";
     EXPECT_THAT(refusal(arrays + "[]]}", {.parsed_bytes = 16u << 20}), HasSubstr("it would take more than 16 MiB of memory"));
-    // What is skipped takes none.
+    // Skipped values use no memory.
     std::string times = R"({"tune_params_keys": ["a"], "cache": {"1": {"a": 1, "time": 2.0, "times": [1)";
     for (int i = 0; i < 100'000; ++i) times += ",1";
     EXPECT_EQ(refusal(times + "]}}}", {.parsed_bytes = 1u << 20}), "");

@@ -10,12 +10,12 @@ namespace {
 
 const std::filesystem::path kData = AUTOTUNE_TEST_DATA;
 
-// Large recorded spaces are not kept in the repository: they may stand in a folder beside it.
+// Large recorded spaces are not in the repository; they may be in a folder next to it.
 std::filesystem::path full_space(const std::string& name) {
     return kData.parent_path().parent_path().parent_path() / "shared" / "data" / "search_spaces" / name;
 }
 
-// ---- the bars of docs/results/search.md ----
+// ---- the limits of docs/results/search.md ----
 
 struct Bar {
     const char* file;

@@ -60,8 +60,7 @@ TEST(Simulate, AskingForManyAtATimeStillFindsTheOptimum) {
     for (const SimulatedStrategy& strategy : simulation.strategies) EXPECT_EQ(strategy.within[2].runs_solved, 3) << strategy.name;
 }
 
-// What was recorded on an H200 (search_spaces/README.md): within 2 % of the optimum after at most 40 candidates, in 29 of 30
-// runs.
+// Spaces recorded on an H200 (search_spaces/README.md): within 2 % of the optimum after at most 40 candidates, in 29 of 30 runs.
 class OwnSpace : public testing::TestWithParam<const char*> {};
 
 TEST_P(OwnSpace, IsSolvedInFortyCandidates) {
@@ -101,7 +100,7 @@ TEST(Simulate, TheMedianLiesInItsInterval) {
     }
 }
 
-// A simulation of three strategies: medians to each percentage, and how many of ten runs got there.
+// A simulation of three strategies: medians to reach each percentage, and how many of ten runs reached it.
 Simulation with_medians(double first, double second, double third, int solved_by_third) {
     Simulation simulation;
     for (const auto& [name, median, solved] :

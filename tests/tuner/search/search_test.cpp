@@ -23,7 +23,7 @@ struct Grid {
     operator DomainPart() const { return {parameters, points}; }
 };
 
-// A grid of `extents`, every point legal; the last parameter is passed at launch.
+// A grid of `extents` whose points are all legal; the last parameter is a launch parameter.
 Grid grid(const std::vector<int>& extents) {
     Grid part;
     for (std::size_t p = 0; p < extents.size(); ++p) {
@@ -55,7 +55,7 @@ std::optional<double> bowl_with_holes(const Domain& domain, std::size_t point) {
     return bowl(domain.coordinates(point));
 }
 
-// ---- one suite for every strategy ----
+// ---- tests of every strategy ----
 
 class EveryStrategy : public testing::TestWithParam<std::string> {
   protected:
@@ -149,7 +149,7 @@ TEST_P(EveryStrategy, KnowsItsName) {
 INSTANTIATE_TEST_SUITE_P(Search, EveryStrategy, testing::ValuesIn(strategy_names()),
                          [](const auto& strategy) { return strategy.param; });
 
-// ---- what sets them apart ----
+// ---- differences between strategies ----
 
 std::size_t tries_to_optimum(const std::string& name, const Domain& domain, std::uint64_t seed) {
     const auto strategy = make_strategy(name, domain, seed);
@@ -198,7 +198,7 @@ TEST(Search, AnAskIsCheapAtTwentyThousandPoints) {
     const Domain domain = make_domain({grid({10, 10, 10, 5, 4})});
     for (const std::string& name : strategy_names()) {
         const auto strategy = make_strategy(name, domain, 1);
-        // Time of this thread, since the machine may be busy with others.
+        // Processor time of this thread, because the machine may be busy.
         const std::clock_t start = std::clock();
         for (int i = 0; i < 150; ++i) {
             const std::size_t point = strategy->ask(1).at(0);
@@ -210,7 +210,7 @@ TEST(Search, AnAskIsCheapAtTwentyThousandPoints) {
 }
 
 TEST(Search, TheModelSavesCompilesByTryingLaunchParametersOfKnownInstancesFirst) {
-    // Eight launch values for each of 96 instances; their best value is the same everywhere.
+    // Eight launch values for each of 96 instances; the best value is the same for all.
     const Domain domain = make_domain({grid({6, 4, 4, 8})});
     std::set<std::size_t> instances;
     const auto strategy = make_strategy("model", domain, 1);
@@ -222,7 +222,7 @@ TEST(Search, TheModelSavesCompilesByTryingLaunchParametersOfKnownInstancesFirst)
     EXPECT_LT(instances.size(), 45u);
 }
 
-// Of 3^6 x 4 points the prior says that the highest values are best; the last parameter is passed at launch.
+// For 3^6 x 4 points the prior predicts that the highest values are best; the last parameter is a launch parameter.
 TEST(Search, TheModelBeginsWithWhatThePriorSaysIsBestOneAloneOfThoseAlike) {
     Domain domain = make_domain({grid({3, 3, 3, 3, 3, 3, 4})});
     const auto expected_us = [&domain](std::size_t point) {
@@ -245,7 +245,7 @@ TEST(Search, TheModelBeginsWithWhatThePriorSaysIsBestOneAloneOfThoseAlike) {
     }
 }
 
-// Too many points to be known whole: what the prior says is best is known all the same.
+// Too many points for the model to cover: it still covers the points with the best prior.
 TEST(Search, TheModelFindsTheBestExpectedOfAHundredThousandPointsInItsFirstAsks) {
     Domain domain = make_domain({grid({10, 10, 10, 10, 5, 2})});
     const auto time_us = [&domain](std::size_t point) {
@@ -254,7 +254,7 @@ TEST(Search, TheModelFindsTheBestExpectedOfAHundredThousandPointsInItsFirstAsks)
         for (std::size_t p = 1; p < at.size(); ++p) sum += (9 - at[p]) * (p == 3 ? 0.5 : 1);
         return sum;
     };
-    // Off by a fifth where the best are.
+    // Wrong by a fifth near the best points.
     domain.prior = [&](std::size_t point) { return time_us(point) * (domain.coordinates(point)[3] == 9 ? 1.2 : 1); };
     const auto strategy = make_strategy("model", domain, 1);
     double best_us = 1e9;
@@ -308,9 +308,9 @@ TEST(SearchDomain, CoordinatesHaveAColumnPerNameAndSayWhereAParameterIsMissing) 
     EXPECT_EQ(domain.coordinates(19), (std::vector<int>{1, 1, 1, 1}));
 }
 
-// ---- what going on would bring ----
+// ---- the gain expected from continuing ----
 
-// Tries points of a domain one at a time until the strategy expects less than `target`; how many that took, and the best of them.
+// Tries points of a domain one at a time until the strategy expects less than `target`; the number of points, and the best time.
 struct Stopped {
     std::size_t tried = 0;
     double best = 0;
@@ -357,7 +357,7 @@ TEST(Outlook, IsNothingOnceAllWasTried) {
     }
 }
 
-// A few equal times are no reason to end a walk of some dozen points.
+// A few equal times must not end a walk of some dozen points.
 TEST(Outlook, EndsNoWalkOfASmallSpace) {
     const Grid part = grid({4, 3, 2});
     const Domain domain = make_domain({part});
@@ -380,7 +380,7 @@ TEST(Outlook, OfAModelEndsASearchLongBeforeTheSpaceAndNearItsBest) {
     EXPECT_GE(near, 9);
 }
 
-// With a cost model that is right a few candidates are enough; one that says nothing of what is fast takes longer.
+// With an accurate cost model a few candidates are enough; with an uninformative one it takes longer.
 TEST(Outlook, EndsASearchSoonerTheBetterTheCostModelIs) {
     const Grid part = grid({9, 9, 9, 3});
     Domain domain = make_domain({part});

@@ -16,14 +16,14 @@ using ::testing::Pair;
 
 using Report = std::pair<std::size_t, std::optional<double>>;
 
-// What a strategy was told, and leave for it to answer.
+// Records what a strategy was told, and controls when it answers.
 struct Script {
     std::vector<Report> heard;
     std::counting_semaphore<> leave{0};
     std::size_t points = 3;
 };
 
-// Gives 0, 1, 2 and waits for leave before each answer.
+// Returns 0, 1, 2 and waits for permission before each answer.
 class Scripted final : public Strategy {
   public:
     explicit Scripted(Script& script) : script_(script) {}

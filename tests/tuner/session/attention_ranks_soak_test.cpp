@@ -1,4 +1,5 @@
-// The cost models of attention's families against the kernels that won on an H200: a short search tries what they put first.
+// Compares the cost models of attention's families with the winners on an H200: a short search tries the candidates that they
+// rank first.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +22,8 @@ std::vector<Winner> shipped() {
     return all;
 }
 
-// How many kernels of all families the models put before that of `winner` or of one that took as long in the same rounds: configs
-// that differ in launch parameters alone share one.
+// How many kernels of all families the models rank before that of `winner`, or before one that took as long in the same rounds.
+// Configs that differ only in launch parameters count as one.
 std::size_t place_of(const Catalogue& catalogue, const Winner& winner) {
     const Device device = *reference_device("sm_90a");
     Candidates candidates(catalogue, problem_of(catalogue, winner).value(), device, {});

@@ -1,4 +1,4 @@
-// What a side by side table shows, in which order, and who of it goes on to the rounds: decisions alone.
+// The rows of a side-by-side table, their order, and which of them go on to the rounds: decisions only.
 #include "tuner/session/bench/bench_entries.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ BenchEntry racing(const std::string& name) {
     return entry;
 }
 
-// Entries of an hgemm on the H200's stand-in, without a store.
+// Entries of an hgemm on a simulated H200, without a store.
 std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilter& wanted,
                                    const std::string& shape = "128x128x64") {
     const Catalogue& catalogue = test::embedded_catalogue();
@@ -142,7 +142,7 @@ TEST(BenchEntries, TheFastestWithinReachRaceAndWhoMust) {
     EXPECT_THAT(racers_of(entries, 8), ElementsAre(0, 2, 3, 4)) << "ten times as slow needs no interval";
 }
 
-// A default that takes forty times as long is a rest for the card: the others would be timed at clocks that they cannot hold.
+// A default that takes forty times as long lets the card rest: the others would be timed at clocks that they cannot hold.
 TEST(BenchEntries, DefaultsOfSeveralFamiliesAreSurveyedAndTheOnlyOneRaces) {
     const auto defaults_of = [](std::vector<std::string> families) {
         BenchOptions options;

@@ -1,4 +1,4 @@
-// What may be tried of a problem, and what a search begins with.
+// The candidates of a problem, and those with which a search begins.
 #include "tuner/session/tune/candidates.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace autotune::tuner::candidates_test {
 namespace {
 
-// Of two families alone, and listed once: a sanitized test takes seconds to list a space.
+// Only two families, listed once, because listing a space takes seconds under a sanitizer.
 class SearchSeeds : public testing::Test {
   protected:
     static void SetUpTestSuite() {
@@ -50,7 +50,7 @@ TEST_F(SearchSeeds, HoldEveryFamilysDefault) {
         EXPECT_TRUE(contains({std::string(part.family->name()), part.space.default_config})) << part.family->name();
 }
 
-// One run of the ladder's first step is as long as a whole search there.
+// One run of the simplest attention kernel takes as long as a whole search there.
 TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const auto begins_with_naive = [&](const std::string& shape, std::vector<std::string> families) {
@@ -67,7 +67,7 @@ TEST(SearchSeedsOfAttention, HoldNoDefaultThatIsOutOfTheQuestion) {
     EXPECT_TRUE(begins_with_naive("1x1x16x64", {"attention/naive", "attention/wgmma"}));
 }
 
-// ---- what is tried before the space is listed ----
+// ---- candidates tried before the space is listed ----
 
 class FirstCandidates : public testing::Test {
   protected:
@@ -77,7 +77,7 @@ class FirstCandidates : public testing::Test {
     const Problem problem_ = catalogue_.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
     const std::unique_ptr<Candidates> candidates_ = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
                                                                          {.families = {"gemm/mma"}, .pins = {}, .named = {}});
-    // Stored before its family had a parameter: the default's value stands for it.
+    // Stored before its family had this parameter, so the default's value is used.
     const Candidate known_{"gemm/mma", without_last(candidates_->parts().front().space.named.front().config)};
 
     static Config without_last(const Config& config) {
@@ -140,7 +140,7 @@ TEST_F(FirstCandidates, AreOrderedByWhatWasLearned) {
     EXPECT_EQ(unmoved->parts().front().predict_us(before.config), part.predict_us(before.config));
 }
 
-// gemm/simt_f32 once had 414,000 legal points: the half with the largest tiles, and its default, was never listed.
+// gemm/simt_f32 once had 414,000 legal points: the half with the largest tiles, including its default, was never listed.
 TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
@@ -154,7 +154,8 @@ TEST(SearchSpaces, OfGemmAreListedToTheEnd) {
     }
 }
 
-// Of a space that is too large to be listed nothing is left out for its place: the last values of the first parameter once were.
+// A sample of a space that is too large to list must cover all positions; once it left out the last values of the first
+// parameter.
 TEST(SearchSpaces, TooLargeToBeListedAreSampledToTheEnd) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");
@@ -193,7 +194,7 @@ TEST_F(SearchSeeds, AreOfPredictionsThatAreTheSameWhenAllAreMadeAtOnce) {
     EXPECT_EQ(candidates_.predict_us(kAsked), asked_);
 }
 
-// Ten that differ in a launch parameter alone would be one guess.
+// Ten that differ only in a launch parameter would be a single guess.
 TEST_F(SearchSeeds, DifferInMoreThanHowTheyAreLaunched) {
     std::set<std::pair<const Family*, std::string>> instances;
     for (const std::size_t point : seeds_) {

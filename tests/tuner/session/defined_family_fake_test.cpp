@@ -1,5 +1,5 @@
-// A family that is no part of any binary, tuned from a value: the coordinator renders it, compile workers compile its text, the
-// GPU worker is told of it and plans its launches, also after it was killed and started again.
+// Tunes a family that is not part of any binary: the coordinator renders it, compile workers compile its text, and the GPU worker
+// receives its definition and plans its launches, also after it was killed and restarted.
 #include "db/store/store.h"
 #include "src/gpu/driver/driver.h"
 #include "tests/kernel_templates/defined_family.h"
@@ -17,7 +17,7 @@ class Counter : public TuneObserver {
     int right = 0, wrong = 0;
 };
 
-// Too long for the fake to compute, which makes the tune quick; a third of the configs.
+// Too long for the scripted driver to compute, which makes the tune quick; only a third of the configs.
 constexpr const char* kShape = "1048576";
 TuneResult tune_defined(Counter& counter, db::Store* store) {
     Catalogue catalogue = Catalogue::embedded();

@@ -1,4 +1,4 @@
-// What a tune takes from earlier ones: seeds, known failures, known times.
+// What a tune uses from earlier ones: seeds, known failures, known times.
 #include "tuner/session/tune/earlier_runs.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST_F(EarlierRunsTest, AFailureIsNotTriedAgain) {
     EXPECT_EQ(read().known(3, today_), std::nullopt) << "it was never tried";
 }
 
-// Rows of builds that stored what a busy machine did.
+// Rows of builds that stored failures caused by a busy machine.
 TEST_F(EarlierRunsTest, WhatTheMachineDidIsTriedAgain) {
     struct Row {
         TrialStatus status;

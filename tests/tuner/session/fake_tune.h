@@ -12,7 +12,7 @@
 
 #include "tests/support/fake/fake_run.h"
 
-// Whole tunes by the command on the scripted driver, on a problem that it need not compute: 256 is above its limit.
+// Whole tunes by the command on the scripted driver, for a problem that it does not compute, because 256 is above its limit.
 namespace autotune::test {
 
 using Json = nlohmann::json;
@@ -23,7 +23,7 @@ inline Words with_words(Words words, const Words& more) {
     return words;
 }
 
-// Small spaces: what is proved does not depend on their size.
+// Small spaces, because the result does not depend on their size.
 inline Words with_pins(Words words, const Words& more = {}) {
     for (const char* pin : {"smem=1", "block_n=64", "block_k=16", "vec=4", "packed=1", "bcf=0", "smem_pad=0", "stages=1",
                             "cp_async=0", "min_blocks=1"})
@@ -47,7 +47,7 @@ inline Json result_of(const fake::Outcome& outcome) {
     return Json::parse(outcome.out, nullptr, false);
 }
 
-// Worker processes of this sandbox that outlived their coordinator: by its folder in their environment.
+// Number of worker processes that outlived their coordinator; this sandbox's are recognised by its folder in their environment.
 inline int orphans(const fake::Sandbox& sandbox) {
     const std::string folder = sandbox.folder().string();
     int found = 0;

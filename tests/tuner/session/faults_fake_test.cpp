@@ -1,6 +1,6 @@
 // Everything that may go wrong around a candidate, injected into whole tunes on the scripted driver: one test for each kind of
-// fault, numbered as in README.md. What a candidate does is named, stored and not tried again; the run goes on, and what comes
-// after it is right. F2 is kill_fake_test.cpp.
+// fault, numbered as in README.md. A candidate's fault is named, stored and not tried again; the run continues, and what follows
+// is right. F2 is kill_fake_test.cpp.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -31,14 +31,14 @@ using testing::HasSubstr;
 
 // ---- faults of candidates ----
 
-// What one config does, in the words of a script's rule, and what must be said of it.
+// The fault of one config, as a rule of the script, and the text that must be reported.
 struct Culprit {
     std::string rule;
     TrialStatus status;
     std::string words;
 };
 
-// Each culprit has a config of its own: block_m, thread_m and thread_n of these, in this order.
+// Each faulty config has its own block_m, thread_m and thread_n, in this order.
 constexpr std::array<std::array<int, 3>, 9> kConfigs = {
     {{16, 4, 4}, {16, 4, 8}, {16, 8, 4}, {32, 4, 4}, {32, 4, 8}, {32, 8, 4}, {64, 4, 4}, {64, 4, 8}, {64, 8, 8}}};
 
@@ -58,7 +58,7 @@ std::vector<db::StoredTrial> stored_trials(const Sandbox& sandbox) {
     const db::Store store = db::Store::open({.path = sandbox.folder() / "data/autotune/autotune.db", .read_only = true});
     EXPECT_EQ(store.verify_integrity(), "");
     DeviceIdentity scripted = reference_device("sm_90a")->identity;
-    scripted.bus_bits = 6144;  // the scripted card's; a real one's driver says 6016
+    scripted.bus_bits = 6144;  // the scripted card's; the driver of a real one reports 6016
     return store.trials(problem, scripted);
 }
 
@@ -68,13 +68,13 @@ const db::StoredTrial* stored_of(const std::vector<db::StoredTrial>& all, std::s
     return found == all.end() ? nullptr : &*found;
 }
 
-// `unstored` more have failed by what the machine did.
+// `unstored` more have failed because of the machine.
 void expect_named(const Sandbox& sandbox, const std::vector<Culprit>& culprits, std::size_t unstored = 0) {
     const std::vector<db::StoredTrial> all = stored_trials(sandbox);
     std::size_t right = 0, wrong = 0;
     for (const db::StoredTrial& stored : all) {
         if (stored.trial.status == TrialStatus::ok) ++right;
-        // The scripted compiler spills where a tile is large.
+        // The scripted compiler spills for large tiles.
         if (stored.trial.status != TrialStatus::ok && stored.trial.candidate.config["block_m"] < 128) ++wrong;
     }
     EXPECT_EQ(wrong, culprits.size());
@@ -95,7 +95,7 @@ bool is_culprit(const Json& config, std::size_t culprits) {
 
 const test::Words kEverything = {"--strategy", "exhaustive"};
 
-// A tune of a space in which some configs misbehave; then another one, in which they would not: they stay what they were.
+// Tunes a space with faulty configs, then again without the faults: the results of the first tune stay.
 void expect_survived(const std::vector<Culprit>& culprits) {
     std::string script;
     for (std::size_t i = 0; i < culprits.size(); ++i) script += "rule " + config_words(i) + culprits[i].rule + "\n";
@@ -109,8 +109,8 @@ void expect_survived(const std::vector<Culprit>& culprits) {
     expect_named(sandbox, culprits);
 }
 
-// What a rule makes the machine do says nothing of the candidate: this tune goes on without it, nothing is stored, and the next
-// tune tries it again and succeeds.
+// A fault that a rule attributes to the machine says nothing about the candidate: this tune continues without it, nothing is
+// stored, and the next tune tries it again and succeeds.
 void expect_tried_again(const std::vector<std::string>& rules) {
     std::string script;
     for (std::size_t i = 0; i < rules.size(); ++i) script += "rule " + config_words(i) + rules[i] + "\n";
@@ -145,7 +145,7 @@ TEST(Faults, F1AWorkerThatDiesOnceIsForgiven) {
     expect_named(sandbox, {});
 }
 
-// A person, or the kernel for lack of memory, may end a worker that has only just begun.
+// A person, or the kernel for lack of memory, may kill a worker that has just begun.
 TEST(Faults, F1AWorkerKilledBeforeItHasAContextIsStartedAgain) {
     const std::string killed_once = "rule on=cuDevicePrimaryCtxRetain once do=crash how=kill\n";
     Sandbox sandbox(killed_once + killed_once);

@@ -1,4 +1,4 @@
-// The worker for idle time without a GPU: which problem it takes, when, and what becomes of it.
+// The worker for idle time without a GPU: which problem it takes, when, and with what result.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ class CardWatchTest : public ::testing::Test {
     CardWatch watch(double idle_s) {
         return {"GPU-a", [this](const std::string&, unsigned long long&) { return load_; }, idle_s};
     }
-    // Looks until `for_s` are over.
+    // Checks repeatedly for `for_s`.
     static void look_for(CardWatch& watch, double for_s, bool at_work = false) {
         const auto begun = Clock::now();
         while (seconds_since(begun) < for_s) {
@@ -125,7 +125,7 @@ TEST_F(CardWatchTest, OursIsNoLoadOfOthers) {
     load_.processes = Processes{{.pid = static_cast<unsigned>(::getpid()), .percent = 100}};
     look_for(card, 0.5, true);
     EXPECT_FALSE(card.is_others());
-    load_.percent = 100;  // of the second before
+    load_.percent = 100;  // load in the second before
     look_for(card, 0.3);
     EXPECT_TRUE(card.is_idle());
 }
@@ -142,7 +142,7 @@ TEST_F(CardWatchTest, AProgramThatComesBackInTheMiddleIsSeen) {
     EXPECT_FALSE(card.is_idle());
 }
 
-// In a container NVML has the numbers of the host: ours is unknown, what was there before us is not.
+// In a container NVML may return the host's pids: then our own is unknown, but those from before us are known.
 TEST_F(CardWatchTest, WithTheHostsNumbersOnlyThoseBeforeUsAreOthers) {
     CardWatch card = watch(0.3);
     load_.processes = Processes{{.pid = 100000001, .percent = 0}};
@@ -185,7 +185,7 @@ TEST(FailedProblems, OfADamagedOrMissingFileAreNone) {
                                        << R"({"problem": "a b", "at_s": 9223372036854775807, "why": "never"})"
                                        << "\n{\"problem\": \"half";
     EXPECT_EQ(FailedProblems(path).why("a", "b"), "c");
-    // A pipe has nobody at its other end: neither reading nor writing waits for one.
+    // A FIFO has no process at its other end: neither reading nor writing may wait for one.
     const std::string pipe = folder / "pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     FailedProblems piped(pipe);
@@ -358,7 +358,7 @@ TEST_F(MissSourceTest, ForgetsTheMissOfAProblemThatHasItsWinner) {
     ASSERT_THAT(takes(misses, 1), ElementsAre("64x64x64"));
     misses.done(lane_, ids_[0], ended("64x64x64", SweepItem::State::fresh));
     EXPECT_EQ(first_.count_misses(), 0);
-    miss("64x64x64", 1);  // by a program that holds its old plan
+    miss("64x64x64", 1);  // by a program that still has its old plan
     std::this_thread::sleep_for(milliseconds(1100));
     EXPECT_THAT(takes(misses, 1), IsEmpty());
 }

@@ -1,5 +1,5 @@
 // F2: SIGKILL of the coordinator or of a worker at random moments of a tune on the scripted driver. Each time the database passes
-// its checks, no process and no lock is left, and whoever goes on ends with the winner of a tune that nobody disturbed.
+// its checks, no process and no lock remains, and a continued run ends with the winner of an undisturbed tune.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ using test::result_of;
 // One config is clearly the fastest, so that there is one right winner.
 const std::string kScript = "rule symbol=^gemm_simt_ block_m=64 thread_m=4 thread_n=8 do=slow factor=0.5\n";
 const test::Words kTune = test::small_tune("2.5s", {"--strategy", "exhaustive", "--retune"});
-constexpr int kKillsOfADatabase = 5;  // before it is asked for its winner
+constexpr int kKillsOfADatabase = 5;  // before the database is checked for its winner
 
 // 20 in CI; 200 in the soak.
 int kills_wanted() {
@@ -33,7 +33,7 @@ int kills_wanted() {
     return text == nullptr ? 20 : std::atoi(text);
 }
 
-// Of this sandbox's workers, those whose command line holds `kind`: "compile" or "gpu".
+// Those of this sandbox's workers whose command line contains `kind`: "compile" or "gpu".
 std::vector<pid_t> workers(const Sandbox& sandbox, const std::string& kind) {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -74,7 +74,7 @@ Json winner_of(const Outcome& outcome) {
 
 enum class Victim { coordinator, bench, compile };
 
-// Starts a tune, and after `delay` kills somebody. A worker's death must not be the tune's.
+// Starts a tune, and after `delay` kills a process. The death of a worker must not end the tune.
 void kill_somebody(const Sandbox& sandbox, Victim victim, std::chrono::milliseconds delay, const Json& winner) {
     Running running = sandbox.start_autotune(kTune);
     std::this_thread::sleep_for(delay);

@@ -1,4 +1,4 @@
-// Sweeps on several GPUs of the scripted driver: lanes, their shared pool, and what dies.
+// Sweeps on several GPUs of the scripted driver: lanes, their shared pool, and processes that die.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -120,7 +120,7 @@ long resident_kib(pid_t pid) {
     return 0;
 }
 
-// Problems that keep a GPU busy for more than two seconds and a processor for 0.2 s: eight lanes share two processors in CI.
+// Problems that occupy a GPU for more than two seconds and a processor for 0.2 s: eight lanes share two processors in CI.
 const std::string kBusyGpu =
     "rule symbol=^gemm_simt_ do=hang seconds=0.005\nrule on=load symbol=_reference do=hang seconds=0.15\n";
 
@@ -131,8 +131,8 @@ Words quick_sweep(int problems, int gpus) {
                             gpus > 1 ? "--devices" : "--device", gpus > 1 ? "all" : "0"});
 }
 
-// A few problems in CI, where other tests run beside it on two processors; 400 in the soak, which runs alone and asks for 7.2.
-// Every cubin is cached. One lane does a few of the list.
+// A few problems in CI, where other tests run at the same time on two processors; 400 in the soak, which runs alone and requires
+// a factor of 7.2. Every cubin is cached. One lane tunes a few of the list.
 TEST(Lanes, EightWorkSideBySide) {
     const int problems = number_of("AUTOTUNE_LANE_PROBLEMS", 24);
     const double least_gain = problems >= 80 ? 7.2 : 3;
@@ -264,7 +264,7 @@ TEST(Lanes, AreToldOfCtrlC) {
 // ---- GPUs that cannot be used ----
 
 TEST(Lanes, AGpuThatDisappearsCostsItsShareOnly) {
-    // After some launches the driver of GPU 1 answers nothing more.
+    // After some launches the driver of GPU 1 stops answering.
     const Sandbox machine(devices(2, "rule symbol=^gemm_simt_ gpu=1 from=40 do=vanish code=999 persist=1\n"));
     const Outcome outcome = machine.autotune(sweep_of("256:2048:256x256x256"));
     EXPECT_EQ(outcome.exit_code, 7) << outcome.err;

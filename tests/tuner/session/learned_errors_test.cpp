@@ -24,7 +24,7 @@ Config config(std::int64_t block_m, std::int64_t stages) {
     return made;
 }
 
-// The model is 10 % too slow for all, but 30 % too fast for blocks of 256.
+// The model predicts times 10 % too long for all, but 30 % too short for blocks of 256.
 std::vector<Prediction> trials(const SearchSpace& space, double scale_us, double noise, std::uint64_t seed) {
     Random random(seed);
     std::vector<Prediction> made;

@@ -1,4 +1,4 @@
-// Faults of the machine around a tune: compiler, disk, database, cache, driver, neighbours, card. Numbered as in README.md.
+// Faults of the machine around a tune: compiler, disk, database, cache, driver, other processes, card. Numbered as in README.md.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,8 +40,8 @@ std::string first_block_of_simt() {
     return head + "// ---- end of parameters ----\n";
 }
 
-// gemm/simt's parameters, and by the value of vec: 2^30 templates, 2^30 words by macros, 200,000 parentheses (which NVRTC takes),
-// a log without end.
+// A source with gemm/simt's parameters, and depending on vec: 2^30 templates, 2^30 words by macros, 200,000 parentheses (which
+// NVRTC accepts), an endless log.
 std::string bombs() {
     std::string head = first_block_of_simt();
     const std::string vec = "constexpr int vec = ${vec};";
@@ -71,7 +71,7 @@ fs::path write_template(const Sandbox& sandbox, const std::string& text) {
 
 TEST(Faults, F6ATemplateCannotIncludeWhatIsNotItsOwn) {
     const Sandbox sandbox;
-    const std::string fifo = sandbox.folder() / "fifo";  // a compiler that opened it would wait for ever
+    const std::string fifo = sandbox.folder() / "fifo";  // a compiler that opened it would wait forever
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     const fs::path templates = write_template(sandbox, first_block_of_simt() + "#include \"" + fifo + "\"\n");
     const Outcome said = sandbox.autotune({"compile", "--op", "hgemm", "--shape", "64x64x64", "--arch", "sm_90a", "--family",
@@ -107,7 +107,7 @@ TEST(Faults, F6ACompilerThatNeverEndsCostsOneCandidate) {
     }
 }
 
-// A binary that the machine cannot run, or that is no autotune.
+// A binary that the machine cannot run, or that is not autotune.
 TEST(Faults, F6CompileWorkersThatExitDuringStartUpEndTheCommand) {
     const Catalogue catalogue = Catalogue::embedded();
     tuner::TuneServices services{catalogue, nullptr, *reference_device("sm_90a"), "", {}, {}, nullptr, nullptr};
@@ -128,7 +128,7 @@ TEST(Faults, F6CompileWorkersThatExitDuringStartUpEndTheCommand) {
 TEST(Faults, F7AFullDiskIsExit5AndLosesNothing) {
     Sandbox sandbox;
     result_of(sandbox.autotune(test::small_tune("6s")));
-    // Files of at most 4 KiB: the database can be read and not grow, as on a full disk.
+    // Files of at most 4 KiB: the database can be read but not grow, as on a full disk.
     const Outcome full =
         sandbox.run({"/bin/bash", "-c", "ulimit -f 4; exec \"$0\" --op hgemm --shape 64x64x64 --family gemm/simt --budget 5s,2t",
                      fake::autotune_binary()});

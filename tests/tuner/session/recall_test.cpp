@@ -12,7 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a tune finds before it searches. The store is one of plain vectors: which rows answer is decided above it.
+// The winner that a tune finds before it searches. The store is in memory, because the code above it decides which rows may be
+// served.
 class Recall : public ::testing::Test {
   protected:
     TuneServices services() {
@@ -74,7 +75,7 @@ TEST_F(Recall, ARowOfAnotherTemplateAnswersNothing) {
     EXPECT_FALSE(recall(problem_, services()));
 }
 
-// What `--family gemm/mma` found is no winner of the problem, and is one for whoever asks for that family again.
+// The result of `--family gemm/mma` is not the problem's winner, but is served to the next request for that family.
 TEST_F(Recall, AWinnerOfANarrowedSearchAnswersThoseWhoAskForTheSame) {
     const Choice same{.families = {"gemm/mma"}, .pins = {}, .named = ""},
         other{.families = {"gemm/wmma"}, .pins = {}, .named = ""};

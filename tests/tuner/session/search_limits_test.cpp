@@ -1,4 +1,4 @@
-// When a search ends, and what is left for the decision.
+// When a search ends, and how much time is left for the decision.
 #include "tuner/session/tune/search_limits.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The winners in db/winners against the ops and templates of this tree: a change of a key, a space or a template's text that
+// Checks the winners in db/winners with the ops and templates of this tree: a change of a key, a space or a template's text that
 // would lose one fails here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(ShippedWinners, AreFoundUnderTheKeyThatTheirProblemHasToday) {
     EXPECT_THAT(classes, Contains("add dtype=f16 align=16,16,16"));
 }
 
-// What a program describes by typed tensors is the problem that the winner was tuned for.
+// A problem described by typed tensors must be the one for which the winner was tuned.
 TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
     const Catalogue& catalogue = test::embedded_catalogue();
     for (const Winner& winner : shipped()) {
@@ -65,7 +65,7 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
             }
             given.attributes.push_back({"order", "row"});
         }
-        // What the op's descriptions name and the key has. Alignments and element types are the tensors' own.
+        // The options that both the op's descriptions and the key have. Alignments and element types come from the tensors.
         for (const OpOption& known : catalogue.find_op(problem.op)->attributes()) {
             if (problem.has_attribute(known.name)) given.attributes.push_back({known.name, problem.attribute(known.name)});
         }
@@ -73,7 +73,7 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
     }
 }
 
-// What a file may say instead of each parameter's value: out of every domain, of another parameter's, not there, twice as many.
+// Wrong values for each parameter: outside every domain, from another parameter's domain, missing, given twice.
 std::vector<Config> mutants_of(const Config& config) {
     std::vector<Config> mutants = {{}};
     for (std::size_t at = 0; at < config.values().size(); ++at) {
@@ -96,8 +96,8 @@ std::vector<Config> mutants_of(const Config& config) {
     return mutants;
 }
 
-// The library asks the ranking, and everybody asks the rule: neither may end the process, and what the ranking gives is legal. A
-// row with block_m=0 divided by it.
+// The library uses the ranking, and all use the rule: neither may end the process, and the ranking only returns legal candidates.
+// A row with block_m=0 once caused a division by zero.
 void expect_only_legal_choices(const Catalogue& catalogue, TemplateIdentities& identities, const Winner& winner) {
     const auto device = device_of(winner);
     ASSERT_TRUE(device.has_value());
@@ -155,7 +155,7 @@ TEST(ShippedPortfolios, WithAnyValueChangedEndNoProcess) {
     }
 }
 
-// Any values of the domains together: rules keep those apart that a cost model cannot compute with.
+// Any combination of values from the domains: rules exclude those that a cost model cannot compute with.
 TEST(OfferRanking, TakesAnyPointOfAnyFamilysDomain) {
     const Catalogue& catalogue = test::embedded_catalogue();
     std::mt19937_64 random(1);
@@ -178,7 +178,8 @@ TEST(OfferRanking, TakesAnyPointOfAnyFamilysDomain) {
                 for (const Candidate& each : offers) all.push_back(&each);
                 OfferRanking::Checked checked;
                 OfferRanking(catalogue, problem, device).check(all, checked);
-                for (const std::int64_t first : {1, 7, 129, 8192}) {  // what was checked for one problem is not for another
+                for (const std::int64_t first : {1, 7, 129, 8192}) {  // a candidate checked for one problem must be checked again
+                                                                      // for another
                     Problem other = problem;
                     other.extents.front().value = first;
                     Legality legality(catalogue, other, device);
@@ -209,8 +210,8 @@ std::vector<std::string> names_of(const Config& config) {
     return names;
 }
 
-// A config without a parameter that its family has got since is legal for no problem: a portfolio once lost half of its kernels
-// so, and nothing said it.
+// A config that lacks a parameter that its family got later is legal for no problem: a portfolio once silently lost half of its
+// kernels in this way.
 TEST(ShippedPortfolios, HaveAllParametersOfTheirFamilies) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const auto fail = [](const std::string& text) { ADD_FAILURE() << text; };
@@ -225,7 +226,7 @@ TEST(ShippedPortfolios, HaveAllParametersOfTheirFamilies) {
             at.class_key = portfolio.class_key;
             at.extents = {{"m", m}, {"n", 4096}, {"k", 4096}, {"batch", 1}};
             const auto problem = problem_of(catalogue, at);
-            if (!problem) continue;  // rows of another alignment
+            if (!problem) continue;  // rows with another alignment
             for (const Candidate& each : family_defaults(catalogue, *problem, device).candidates)
                 known[each.family] = names_of(each.config);
         }

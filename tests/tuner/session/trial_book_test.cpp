@@ -1,4 +1,4 @@
-// Trials of a tune by point: counts, the best, and what becomes of one that was right and is not.
+// Trials of a tune by point: counts, the best, and a trial that was right and then turned out wrong.
 #include "tuner/session/tune/trial_book.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ Trial failed(TrialStatus status) {
     return trial;
 }
 
-// Measured through both rungs, so that it may go on to the finals.
+// Measured through both rungs, so that it may go on to the final rounds.
 std::optional<double> add_timed(TrialBook& book, std::size_t point, double time_us) {
     for (int i = 0; i < 10 && book.rungs().next(point); ++i) {
         const Measurement wanted = *book.rungs().next(point);

@@ -1,4 +1,4 @@
-// What is kept of a tune: finished trials in the store, who is running in the journal.
+// What is recorded about a tune: finished trials in the store, running candidates in the journal.
 #include "tuner/session/tune/trial_recorder.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ class TrialRecorderTest : public testing::Test {
     TrialRecorder recorder(const Problem& problem) {
         return {services_, {problem, "13.0", "method", [](const std::string&) { return "0123456789abcdef"; }}};
     }
-    // Each on a machine that was started anew.
+    // Each on a machine that has been restarted.
     Journal journal() const { return {folder_, "GPU-1", "boot " + std::to_string(++boots_)}; }
     mutable int boots_ = 0;
     std::vector<db::StoredTrial> kept(const Problem& problem) const { return store_.trials(problem, services_.device.identity); }
@@ -97,8 +97,7 @@ TEST_F(TrialRecorderTest, WhatAKilledRunHadMeasuredComesBack) {
     EXPECT_EQ(kept(problem_).size(), 1U);
 }
 
-// A row that an earlier version would have written is one of today: its parameter has today's name, its template today's
-// identity.
+// A row that an earlier version would have written is converted: its parameter gets today's name, its template today's identity.
 TEST_F(TrialRecorderTest, WhatARunOfAnEarlierVersionHadMeasuredHasTodaysNames) {
     const FormerIdentity& wgmma = *std::find_if(former_identities().begin(), former_identities().end(),
                                                 [](const FormerIdentity& each) { return each.family == "gemm/wgmma"; });

@@ -1,4 +1,4 @@
-// Whole tunes by the command on a scripted driver: plumbing, faults, resumption. No kernel is proved here.
+// Whole tunes by the command on a scripted driver: all parts together, faults, resumption. Kernels are not tested here.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ using test::with_words;
 
 const test::Words kWide = test::wide_tune();
 const test::Words kTune = test::small_tune();
-// One of the six, in the words of a script.
+// One of the six, as a rule of the script.
 const std::string kCulprit = "symbol=^gemm_simt_ block_m=64 block_n=64 thread_m=4 thread_n=8 ";
 
 int failures_of(const Json& result, const std::string& status) {
@@ -57,7 +57,7 @@ TEST(TuneOnFake, FindsAWinnerThenAnswersFromTheDatabase) {
     EXPECT_TRUE(no_orphans_soon(sandbox));
 }
 
-// Holds the lock of the sandbox's one GPU, as another tuner does.
+// Holds the lock of the sandbox's one GPU, like another tuner.
 class OtherTuner {
   public:
     explicit OtherTuner(const Sandbox& sandbox) {
@@ -71,7 +71,7 @@ class OtherTuner {
     FileDescriptor file_{-1};
 };
 
-// A tune of a problem whose winner another tuner stores while this one waits for the GPU.
+// Tunes a problem whose winner another tuner stores while this one waits for the GPU.
 Json tune_while_another_stores(const test::Words& words, std::string* said) {
     Sandbox sandbox;
     result_of(sandbox.autotune(kTune));
@@ -82,7 +82,7 @@ Json tune_while_another_stores(const test::Words& words, std::string* said) {
     sandbox.clear_calls();
     OtherTuner other(sandbox);
     fake::Running running = sandbox.start_autotune(words);
-    for (int i = 0; i < 3000 && sandbox.count_calls("nvrtcCompileProgram") == 0; ++i)  // then it has looked the problem up
+    for (int i = 0; i < 3000 && sandbox.count_calls("nvrtcCompileProgram") == 0; ++i)  // by then it has looked the problem up
         std::this_thread::sleep_for(milliseconds(20));
     db::Store::open({.path = data / "autotune.db"}).put(winner);
     other.lets_go();
@@ -112,8 +112,7 @@ TEST(TuneOnFake, ASweepThatWaitedCallsWhatAnotherStoredFresh) {
     EXPECT_EQ(swept.at("summary").at("tuned"), 0);
 }
 
-// Launched after itself a kernel with programmatic dependent launch hides 3 us here, and costs 1 us more: in a stream it is
-// slower.
+// After itself, a kernel with programmatic dependent launch overlaps by 3 us here, and takes 1 us more: in a stream it is slower.
 TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     Sandbox sandbox("model noise=0.001 pdl_us=1 overlap_us=3\n");
     test::Words problem = {"--op", "sadd", "--shape", "1048576", "--family", "add/vector"};
@@ -140,7 +139,7 @@ TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     EXPECT_NEAR(off.at("after_itself_us").get<double>(), off.at("after_filler_us").get<double>(), 0.1);
 }
 
-// Kernels and memsets that change streams make every later launch slower: ours stay on one, unless it is asked for.
+// Kernels and memsets that change streams make every later launch slower: ours stay on one stream, unless more are requested.
 TEST(TuneOnFake, MeasuringStaysOnOneStream) {
     Sandbox sandbox("model noise=0.001 streams_us=2\n");
     const test::Words bench = {"bench", "--op", "sadd", "--shape", "1048576", "--family", "add/vector", "--rounds", "5"};
@@ -165,7 +164,7 @@ TEST(TuneOnFake, AWinnerSaysThatKernelsRanOnTwoStreams) {
     EXPECT_THAT(method(one), testing::Not(testing::HasSubstr("streams")));
 }
 
-// A kernel that takes more energy is slower alone, and not in rounds, where all share one clock.
+// A kernel that needs more energy is slower alone, but not in rounds, where all share one clock.
 TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
     const auto tuned = [](const std::string& script) {
         const Sandbox sandbox(script);
@@ -188,7 +187,7 @@ TEST(TuneOnFake, AtThePowerLimitTheFasterOneForLongWins) {
                 testing::HasSubstr("faster for long at the power limit"));
 }
 
-// A card that fillers alone have let cool is faster at first: whoever is played first must not gain by it.
+// A card that has cooled down during fillers is faster at first: the contestant that runs first must not benefit.
 TEST(TuneOnFake, BlocksBeginOnceTheCardHasSettled) {
     Sandbox sandbox("model noise=0.001 rested_factor=0.5 rested_s=0.9\n");
     test::Words bench = {"bench",      "--op",     "sadd", "--shape",  "1048576", "--family",
@@ -222,7 +221,7 @@ TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
         return result_of(sandbox.autotune(with_words(tune, {"--db", path}))).at("evidence").at("tried").get<int>();
     };
     const int tried = all.at("evidence").at("tried").get<int>();
-    ASSERT_GT(tried, 16);  // so many of the known are measured again in any case
+    ASSERT_GT(tried, 16);  // this many of the known ones are measured again in any case
     EXPECT_EQ(tried_with("the same"), 16);
     EXPECT_EQ(tried_with(""), tried);
 }
@@ -240,7 +239,7 @@ TEST(TuneOnFake, PatienceEndsTheSearch) {
     EXPECT_EQ(evidence.at("stopped_by"), "no better one in 2 trials");
 }
 
-// A search of two dozen configs walks all of them; the model is asked for here.
+// A search of two dozen configs tries all of them, so this test requests the model.
 TEST(TuneOnFake, ASearchEndsWhenGoingOnIsExpectedToGainTooLittle) {
     Sandbox sandbox;
     const auto tuned_with = [&](const char* target_gain) {
@@ -320,7 +319,7 @@ std::filesystem::path copied_templates(const Sandbox& sandbox) {
     return templates;
 }
 
-// Every line of the device texts below a folder with another comment at its end, where one may stand.
+// Changes the comment at the end of every line of the device texts below a folder, where a comment is possible.
 void reword_comments(const std::filesystem::path& folder) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
         if (entry.path().extension() != ".cuh") continue;
@@ -368,7 +367,7 @@ TEST(TuneOnFake, RewordedCommentsKeepRowsAndCubinsAndAChangedConstantDoesNot) {
     EXPECT_TRUE(result_of(sandbox.autotune(tune)).at("tuned"));
 }
 
-// A database as the version before identities of code stored it, with what `change` does to it.
+// A database from before identities hashed code, modified by `change`.
 void make_former_database(const Sandbox& sandbox, const char* change = "") {
     const std::filesystem::path folder = sandbox.folder() / "data/autotune";
     std::filesystem::create_directories(folder);
@@ -405,8 +404,7 @@ TEST(TuneOnFake, ARowOfAnEarlierVersionThatIsNotKnownIsListed) {
     EXPECT_THAT(why.out + why.err, testing::HasSubstr("it was tuned with another version of gemm/simt"));
 }
 
-// Winners outlive a change of their template as the first thing to try: nothing serves them, but nothing is a better guess
-// either.
+// After a change of its template a winner is the first candidate to try: it is not served, but there is no better guess.
 TEST(TuneOnFake, AWinnerOfAnotherTextOfItsTemplateIsTriedFirst) {
     Sandbox sandbox;
     const std::filesystem::path templates = copied_templates(sandbox);
@@ -433,8 +431,8 @@ TEST(TuneOnFake, SaysWhereTheTimeWent) {
     EXPECT_GT(phases.at("first_verified_s"), phases.at("setup_s"));
 }
 
-// A product that the tensor cores bound, and one that is over in two microseconds, behind a slow compiler: one at a time, since
-// many processors would have compiled all five before the card is ready.
+// A product limited by the tensor cores, and one that takes two microseconds, with a slow compiler: only one, because many
+// processors would have compiled all five before the card is ready.
 TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
     const auto phases_of = [](const std::string& shape) {
         Sandbox sandbox("nvrtc delay_ms=600\n");
@@ -449,8 +447,9 @@ TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
     EXPECT_EQ(small.at("loaded_s"), 0);
 }
 
-// Right when it was verified and timed, and the end of the worker after 200 launches, which it has on a busy machine too. One
-// slow compiler, as above: the first candidates compile before the card is ready, and it would be under load with none of them.
+// A candidate that is right when verified and timed, and kills the worker after 200 launches, which it reaches even on a busy
+// machine. One slow compiler, as above: the first candidates compile before the card is ready, and without them there would be no
+// load.
 TEST(TuneOnFake, WhoDiesUnderThatLoadIsChargedAndDoesNotWin) {
     Sandbox sandbox("nvrtc delay_ms=600\nrule symbol=^gemm_mma_ block_m=128 from=200 do=crash how=kill\n");
     const Json result = result_of(sandbox.autotune({"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma",
@@ -513,7 +512,7 @@ TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
     EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
 }
 
-// It would win with 0.010 us, the least that the meter gives, and import would refuse what the tune stored.
+// It would win with 0.010 us, the least that the meter returns, and import would refuse the stored row.
 TEST(TuneOnFake, AKernelThatSeemsToTakeNoTimeDoesNotWin) {
     Sandbox sandbox("rule " + kCulprit + "do=slow us=0\n");
     const Json result = result_of(sandbox.autotune(kTune));
@@ -569,7 +568,7 @@ TEST(TuneOnFake, AFailureOfAnEarlierRunIsNotTriedAgain) {
     sandbox.script("");
     std::vector<std::string> again = kTune;
     again.push_back("--retune");
-    *std::find(again.begin(), again.end(), "20s") = "6s";  // close final rounds last as long as they may
+    *std::find(again.begin(), again.end(), "20s") = "6s";  // close final rounds take all the time that they may
     const Json second = result_of(sandbox.autotune(again));
     const Json& winner = second.at("winner").at("config");
     EXPECT_FALSE(winner.value("thread_m", 0) == 4 && winner.value("thread_n", 0) == 8);

@@ -1,5 +1,5 @@
-// A whole tune on a GPU over a template of which thirteen configs misbehave (tests/data/faulty_templates): each is named, stored
-// and not tried again, the run goes on, and what comes after is right. Takes about half a minute, most of it waiting for hangs.
+// A whole tune on a GPU with a template of which thirteen configs are faulty (tests/data/faulty_templates): each is named, stored
+// and not tried again, the run continues, and what follows is right. Takes about half a minute, mostly waiting for hangs.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 struct Fault {
     std::string name;
-    int block_k, smem_pad, vec;  // of the config that has it: gemm_simt.cuh's fault_of()
+    int block_k, smem_pad, vec;  // of the faulty config: gemm_simt.cuh's fault_of()
     TrialStatus status;
     std::string words;  // in the trial's detail
 };
@@ -54,7 +54,8 @@ bool is_faulty(const Config& config) {
 }
 
 std::string data_folder() {
-    const char* moved = std::getenv("AUTOTUNE_TEST_DATA");  // binaries that run on another machine than they were built on
+    const char* moved = std::getenv("AUTOTUNE_TEST_DATA");  // for binaries that run on another machine than the one that built
+                                                            // them
     return moved == nullptr ? AUTOTUNE_TEST_DATA : moved;
 }
 
@@ -63,7 +64,7 @@ std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A templates folder in which gemm/simt is what the data says, under its own first block.
+// Writes a templates folder in which gemm/simt is the faulty text, after the original first block.
 void write_templates(const std::string& folder) {
     const Catalogue embedded = Catalogue::embedded();
     const std::string& sound = embedded.text(*embedded.find_family("gemm/simt"));
@@ -73,7 +74,7 @@ void write_templates(const std::string& folder) {
         << sound.substr(0, sound.find(mark)) << mark << read_file(data_folder() + "/faulty_templates/gemm_simt.cuh");
 }
 
-// Everything but what chooses a fault, at the least values: they mean nothing to the faulty template.
+// Fixes all parameters except those that select a fault, at their smallest values: the faulty template ignores them.
 Config pins(const Family& family, const Problem& problem, const Device& device) {
     Config pinned;
     const SearchSpace space = family.space(problem, device);
@@ -112,7 +113,7 @@ class FaultyRun {
         services_.workers.library_folders = compiler.folders;
         services_.observer = &first;
         tuner::TuneOptions options;
-        options.budget.seconds = 120;  // the space is exhausted before, also beside other work
+        options.budget.seconds = 120;  // the space is exhausted before, even on a busy machine
         options.strategy = "exhaustive";
         options.choice.families = {"gemm/simt"};
         options.choice.pins = pins(*catalogue_.find_family("gemm/simt"), problem, services_.device);

@@ -16,7 +16,7 @@
 
 namespace autotune::tuner::test {
 
-// One problem whose answer is known in samples and as a product alone, and a kernel that may be made wrong in one element.
+// One problem whose right result is known only in samples and as a product, and a kernel that can be made wrong in one element.
 class SampledBench {
   public:
     explicit SampledBench(const ProblemRequest& request)
@@ -38,7 +38,7 @@ class SampledBench {
 
     Reference known() const { return known_; }
     Verification verify() { return verify_on_device(*harness_, *bench_, *kernel_); }
-    // The kernel's answer with other bits in one element.
+    // Verifies the kernel's result with other bits in one element.
     Verification verify_wrong_at(std::int64_t row, std::int64_t col) {
         Runnable wrong;
         wrong.enqueue = [&](std::span<const gpu::DeviceAddress> tensors) {
@@ -48,7 +48,8 @@ class SampledBench {
         };
         return verify_on_device(*harness_, *bench_, wrong);
     }
-    // What endurance says of the kernel if it promises its bits or not and one element is wrong in its runs `first` to `last`.
+    // The repeatability check of the kernel, which does or does not promise its bits, if one element is wrong in its runs `first`
+    // to `last`.
     std::string endurance_of(bool deterministic, int first, int last) {
         Runnable faulty;
         faulty.deterministic = deterministic;
@@ -75,7 +76,7 @@ class SampledBench {
         if (!result.compiled) throw Error(ErrorCode::compile_failed, result.failure + "\n" + result.log);
         return {std::make_shared<const gpu::Library>(driver_, result.compiled->cubin), rendered.symbol};
     }
-    // 1 more than it was: as integers of the exact test differ that are wrong by the least.
+    // Adds 1: the smallest error that the integers of the exact test can have.
     void flip(std::int64_t row, std::int64_t col, gpu::DeviceAddress out) {
         for (TestFixture& test : bench_->tests()) {
             if (test.tensors.addresses[2] != out) continue;

@@ -17,7 +17,7 @@ Tensor output() {
     return out;
 }
 
-// Judged as the only output of the test of this name.
+// The verdict on the only output of the test with this name.
 std::string verdict(const std::string& test, const CompareResult& found, const OutputCheck& check = {}) {
     return judge({.name = test, .fills = {}, .outputs = {check}}, check, output(), found);
 }

@@ -47,7 +47,7 @@ TEST_F(JournalTest, NamesWhoWasRunningWhenTheLastRunEnded) {
     EXPECT_EQ(next.left_over()[1].trial.candidate.config["block_m"], 128);
 }
 
-// A person, a batch system or a lack of memory ended the tuner: the machine stayed up, so no candidate did it.
+// A person, a batch system or a lack of memory killed the tuner: the machine kept running, so no candidate caused it.
 TEST_F(JournalTest, SuspectsNobodyWhileTheMachineStaysUp) {
     { Journal(folder_, "GPU-1").started(entry(64)); }
     EXPECT_EQ(Journal(folder_, "GPU-1").left_over().at(0).begun, 0);
@@ -99,7 +99,7 @@ TEST_F(JournalTest, ALockThatCannotBeTakenIsNotHeld) {
     EXPECT_EQ(none.failure, "the folder " + folder_ + "/file cannot be made: Not a directory");
 }
 
-// Two users have state folders of their own.
+// Two users have separate state folders.
 TEST_F(JournalTest, UsersOfAHostShareOneLockAGpu) {
     const LockFolders mine{.host = folder_ + "/shared", .state = folder_ + "/mine"};
     const LockFolders theirs{.host = folder_ + "/shared", .state = folder_ + "/theirs"};
@@ -119,7 +119,7 @@ TEST_F(JournalTest, UsersOfAHostShareOneLockAGpu) {
     EXPECT_TRUE(GpuLock::try_take(theirs, "GPU-1").lock.has_value());
 }
 
-// As an older version holds it, which knows the state folder alone.
+// As an older version takes it, which only uses the state folder.
 TEST_F(JournalTest, ALockInTheStateFolderCountsToo) {
     const LockFolders both{.host = folder_ + "/shared", .state = folder_};
     auto held = GpuLock::try_take({.state = folder_}, "GPU-1");
@@ -135,7 +135,7 @@ TEST_F(JournalTest, WithoutASharedFolderTheStateFolderServes) {
     EXPECT_TRUE(attempt.lock.has_value());
     EXPECT_EQ(attempt.only_this_user, folders.host + " cannot be made: No such file or directory");
     EXPECT_FALSE(GpuLock::try_take(folders, "GPU-1").lock.has_value());
-    // A link in the place of the file is not followed.
+    // A link instead of the file is not followed.
     const LockFolders linked{.host = folder_ + "/shared", .state = folder_ + "/own"};
     std::filesystem::create_directory(linked.host);
     std::filesystem::create_symlink(folder_ + "/target", linked.host + "/gpu-GPU-1");

@@ -1,5 +1,4 @@
-// What a worker does with a request that it does not know: it says so and ends, as its peer is another program than it takes it
-// for.
+// A worker that receives an unknown request reports it and ends, because its peer is a different program than expected.
 #include <poll.h>
 #include <unistd.h>
 

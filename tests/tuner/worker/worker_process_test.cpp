@@ -26,7 +26,7 @@ void wait_until_closed(WorkerProcess& process) {
     }
 }
 
-// Processes of the group that are not dead. A dead grandchild stays in the table until whoever inherited it buries it.
+// Processes of the group that are not dead. A dead grandchild stays in the table until its new parent reaps it.
 int living_in_group(pid_t group) {
     int living = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -44,7 +44,7 @@ int living_in_group(pid_t group) {
 
 TEST(WorkerProcess, EchoesWhatItIsSent) {
     WorkerProcess echo("/bin/cat", {});
-    Message message{{{"hello", 1}}, std::vector<std::byte>(300'000, std::byte{9})};  // more than a pipe holds
+    Message message{{{"hello", 1}}, std::vector<std::byte>(300'000, std::byte{9})};  // more than fits into a pipe
     echo.send(message);
     std::vector<Message> got;
     for (int i = 0; i < 500 && got.empty(); ++i) {

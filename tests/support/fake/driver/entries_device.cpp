@@ -199,7 +199,7 @@ CUresult device_total_mem(std::size_t* bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-// fa4e0000-0000-0000-0000-0000000000NN: no card has it.
+// fa4e0000-0000-0000-0000-0000000000NN, which no real card has.
 CUresult device_get_uuid(CUuuid* uuid, CUdevice device) {
     if (const CUresult result = enter("cuDeviceGetUuid"); result != CUDA_SUCCESS) return result;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -227,7 +227,7 @@ CUresult primary_ctx_retain(CUcontext* context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-// Becomes current, as the driver's. Its memory lives to the end of the process.
+// Becomes current, as in the real driver. Its memory lives until the process ends.
 CUresult ctx_create(CUcontext* context, unsigned, CUdevice device) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -306,7 +306,7 @@ bool is_of_another_context(CUstream stream) {
 }
 
 std::vector<Entry> device_entries() {
-    // The typed locals make the compiler compare each fake with the driver's own prototype of that version.
+    // The typed locals make the compiler compare each entry point with the driver's own prototype of that version.
     const PFN_cuInit_v2000 f_init = Outside<init>::call;
     const PFN_cuDriverGetVersion_v2020 f_version = Outside<driver_get_version>::call;
     const PFN_cuGetErrorName_v6000 f_error_name = Outside<get_error_name>::call;

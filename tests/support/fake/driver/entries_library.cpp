@@ -1,4 +1,4 @@
-// Libraries, functions, launches, tensor maps, and the door: cuGetProcAddress.
+// Libraries, functions, launches, tensor maps, and the access to all entry points: cuGetProcAddress.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kTensorMapMagic = 0xfa4e'7e50'03a9'0001;
 
-// "sm_90a" runs on 9.0 alone; "sm_80" runs on 8.x with x >= 0.
+// "sm_90a" runs only on 9.0; "sm_80" runs on 8.x with x >= 0.
 bool runs_on(const std::string& arch, int ordinal) {
     const std::string cc = device_word(ordinal, "cc", "9.0");
     const int major = std::atoi(cc.c_str());
@@ -141,7 +141,7 @@ CUresult occupancy_max_blocks(int* blocks, CUfunction function, int threads, std
     return CUDA_SUCCESS;
 }
 
-// What a map holds: magic, address, distances along dimensions 1 and 2.
+// The contents of a map: magic, address, distances along dimensions 1 and 2.
 using MapWords = std::array<std::uint64_t, 4>;
 
 void read_parameter(const ParameterFact& fact, const void* at, Launch& launch) {
@@ -278,7 +278,7 @@ std::vector<Entry> all_entries() {
     return all;
 }
 
-// The newest version of an entry that is not above the one asked for, as the driver does it.
+// The newest version of an entry point that is not above the requested one, as in the real driver.
 void* look_up(const std::string& name, int version) {
     static const std::vector<Entry>* entries = new std::vector<Entry>(all_entries());
     const auto driver_version = static_cast<int>(Script::get().number("driver", "version", 13000));
@@ -288,7 +288,7 @@ void* look_up(const std::string& name, int version) {
     return nullptr;
 }
 
-// Says at exit what is still allocated.
+// Reports at exit what is still allocated.
 [[gnu::destructor]] void say_leaks() {
     Machine::get().report_leaks();
 }

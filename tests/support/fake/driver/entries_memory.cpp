@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kCopyBytesPerUs = 50e3;  // PCIe 5 x16
 
-// What every call on memory asks first.
+// The common checks of every call on memory.
 CUresult begin(const char* name, const std::string& details) {
     if (const CUresult result = enter(name, details); result != CUDA_SUCCESS) return result;
     return current_context() == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
@@ -80,7 +80,7 @@ CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-// On a stream that is being captured it would be a node of the graph, which this driver has no need of.
+// On a stream that is being captured it would become a node of the graph, which this driver does not need.
 CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -94,7 +94,7 @@ CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     return CUDA_SUCCESS;
 }
 
-// Of memory type, "is managed" and device; 0 for whatever else is asked, and for addresses that were not allocated here.
+// Memory type, "is managed" and device; 0 for other attributes, and for addresses that were not allocated here.
 CUresult pointer_get_attributes(unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr address) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -109,7 +109,7 @@ CUresult pointer_get_attributes(unsigned count, CUpointer_attribute* attributes,
     return CUDA_SUCCESS;
 }
 
-// No access between devices was ever enabled here.
+// Access between devices is never enabled here.
 CUresult pointer_get_attribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);

@@ -1,4 +1,4 @@
-// Streams, capture, events and graphs. Work is done when it is enqueued; only the clock knows that it takes time.
+// Streams, capture, events and graphs. Work is done when it is enqueued; only the simulated clock shows that it takes time.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -113,7 +113,7 @@ CUresult stream_get_capture_info(CUstream stream, CUstreamCaptureStatus* status,
     return CUDA_SUCCESS;
 }
 
-// A reference is handed to one graph at once, as the library does.
+// A reference is passed to one graph at once, as the library does.
 CUresult user_object_create(CUuserObject* object, void* payload, CUhostFn destroy, unsigned, unsigned) {
     if (const CUresult result = enter("cuUserObjectCreate"); result != CUDA_SUCCESS) return result;
     *object = new CUuserObject_st{payload, destroy};
@@ -155,7 +155,7 @@ CUresult event_record(CUevent event, CUstream stream) {
     return CUDA_SUCCESS;
 }
 
-// Work is done when it is enqueued, so nothing waits; the log tells who would.
+// Work is done when it is enqueued, so nothing waits; the log shows which calls would wait.
 CUresult stream_wait_event(CUstream stream, CUevent event, unsigned) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);

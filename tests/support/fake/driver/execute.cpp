@@ -1,4 +1,4 @@
-// One launch: what the script wants of it, how long it takes, and what it computes.
+// One launch: the script's rules for it, its duration, and its results.
 #include <chrono>
 #include <cmath>
 #include <random>
@@ -10,9 +10,9 @@
 namespace autotune::fake {
 namespace {
 
-constexpr std::chrono::milliseconds kRest{300};  // how long the card runs fillers alone until it is cool
+constexpr std::chrono::milliseconds kRest{300};  // how long the card must run only fillers until it is cool
 
-// Errors that a kernel leaves behind: the launch succeeds, and every later call fails until the process ends.
+// Whether a kernel leaves this error behind: the launch succeeds, and every later call fails until the process ends.
 bool is_sticky(int code) {
     switch (code) {
         case 214:
@@ -42,7 +42,8 @@ CUresult fail(int code) {
     return CUDA_SUCCESS;
 }
 
-// Of the mean of `launches` times. Multiplicative, log-normal: times are never negative and noise does not depend on their size.
+// Noise of the mean of `launches` times. Multiplicative and log-normal, so that times are never negative and relative noise does
+// not depend on their size.
 double noise(std::size_t launches = 1) {
     const Script& script = Script::get();
     static std::mt19937_64 generator(static_cast<std::uint64_t>(script.number("model", "seed", 1)));
@@ -66,8 +67,8 @@ CUresult compute(const Launch& launch, const Effects& effects) {
     if (const auto result = compute_copy(launch)) return *result;
     if (const auto gemm = gemm_view(launch)) return gemm->is_reference ? compute_reference(*gemm) : compute_gemm(*gemm, effects);
     if (const auto add = add_view(launch)) return add->is_reference ? compute_add_reference(*add) : compute_add(*add, effects);
-    // A kernel of an op that the fake does not know: its reference is not known either, so comparing them must not fail.
-    // One buffer of expected values for each output: every pointer named so.
+    // A kernel of an op that the scripted driver does not know: its reference is unknown too, so comparing them must not fail.
+    // There is one buffer of expected values per output, found by the parameters' names.
     const std::vector<ParameterFact>& parameters = launch.function->kernel->parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         if (parameters[i].name.rfind("expected", 0) == 0) skipped().answers.insert(launch.words[i]);
@@ -115,7 +116,7 @@ void prepare(CUgraphExec_st& graph) {
         const Program& program = launch.function->library->program;
         const auto gemm = gemm_view(launch);
         const auto add = add_view(launch);
-        // Sums are computed where they are launched, so that only those which nobody computes may be left out.
+        // Sums are computed at their launch, so only launches that are not computed may be skipped.
         const bool is_repeatable = gemm ? !gemm->is_reference && gemm->beta == 0 : add && !add->is_small();
         const Occasion occasion{"launch", launch.function->kernel->symbol, &program.constants};
         const Rule* slow = Script::get().standing_slow(occasion);
@@ -133,7 +134,7 @@ void prepare(CUgraphExec_st& graph) {
     }
 }
 
-// `model rested_factor rested_s`: after a while of fillers alone the card is cool. For `rested_s` seconds of real time its
+// `model rested_factor rested_s`: after some time with only fillers the card is cool. For `rested_s` seconds of real time its
 // kernels then take `rested_factor` of their time.
 double rested_factor(Machine& machine, bool is_rest) {
     const double factor = Script::get().number("model", "rested_factor", 1);
@@ -155,7 +156,7 @@ CUresult replay(CUgraphExec_st& graph) {
     if (machine.alone != &graph) machine.alone_us = 0;
     machine.alone = &graph;
     const double factor = rested_factor(machine, graph.is_rest);
-    // Timing loops replay a graph thousands of times and look at no answer in between.
+    // Timing loops replay a graph thousands of times without reading a result in between.
     if (graph.is_plain && graph.ran_at != 0 && graph.ran_at == Pending::get().generation()) {
         machine.alone_us += graph.total_us;
         const double extra_us = machine.alone_us > graph.after_us ? graph.extra_us : 0;

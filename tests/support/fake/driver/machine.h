@@ -16,7 +16,7 @@
 #include "tests/support/fake/program.h"
 #include "tests/support/fake/script.h"
 
-// The handles of cuda.h, as the fake fills them.
+// The structs behind cuda.h's handles, as this driver defines them.
 struct CUctx_st {
     int ordinal = 0;
     unsigned long long id = 0;
@@ -27,7 +27,7 @@ struct CUlib_st {
     std::vector<std::unique_ptr<CUfunc_st>> kernels;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
-// A kernel, or the function of one in a context.
+// A kernel, or its function in a context.
 struct CUfunc_st {
     CUlib_st* library = nullptr;
     CUfunc_st* of_kernel = nullptr;
@@ -37,12 +37,12 @@ struct CUfunc_st {
     bool allows_large_clusters = false;
 };
 
-// Hooks of the preloaded interposer (tests/support/interposer), where there is one.
+// Hooks of the preloaded interposer (tests/support/interposer), if there is one.
 extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
 
 namespace autotune::fake {
 
-// An entry point as the outside calls it: the interposer does not count what the fake itself does in there.
+// An entry point for outside callers: the interposer does not count what the scripted driver does inside.
 template <auto entry>
 struct Outside;
 template <typename... Arguments, CUresult (*entry)(Arguments...)>
@@ -60,7 +60,7 @@ struct Outside<entry> {
 
 using Address = std::uint64_t;
 
-// What cuTensorMapEncodeTiled wrote into a map of ours.
+// The data that cuTensorMapEncodeTiled wrote into a map.
 struct MapFacts {
     Address address = 0;
     std::int64_t row_bytes = 0;    // distance along dimension 1
@@ -74,7 +74,7 @@ struct Launch {
     std::vector<std::uint64_t> words;             // by parameter
     std::map<std::string, MapFacts> tensor_maps;  // by parameter name
     std::uint32_t cluster_blocks = 1;
-    bool is_programmatic = false;  // launched with the attribute of programmatic dependent launch
+    bool is_programmatic = false;  // launched with the attribute for programmatic dependent launch
     std::uint64_t blocks() const { return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ; }
     std::uint64_t threads() const { return std::uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ; }
     // Value of a parameter by name; nullopt if the kernel has none of that name.
@@ -85,7 +85,7 @@ struct Launch {
 
 }  // namespace autotune::fake
 
-// What graphs hold on to: gone when the last of its holders is.
+// An object that graphs hold: destroyed with the last of its holders.
 struct CUuserObject_st {
     void* payload = nullptr;
     CUhostFn destroy = nullptr;
@@ -100,10 +100,10 @@ struct CUgraphExec_st {
     std::vector<autotune::fake::Launch> launches;
     std::vector<std::shared_ptr<CUuserObject_st>> objects{};
     double total_us = 0;  // by the model
-    // `slow after_us`: so much longer once it has run alone for that time; infinity: never.
+    // `slow after_us`: extra time once it has run alone for that long; infinity: never
     double extra_us = 0, after_us = std::numeric_limits<double>::infinity();
     bool is_rest = true;       // nothing but fillers
-    bool is_plain = true;      // no rule concerns any launch, and running it twice gives what running it once does
+    bool is_plain = true;      // no rule concerns any launch, and running it twice gives the same as running it once
     std::uint64_t ran_at = 0;  // Pending's generation after the last run; 0: never ran
 };
 struct CUstream_st {
@@ -113,7 +113,7 @@ struct CUstream_st {
     std::uint64_t thread = 0;  // the thread that began the capture
     bool invalidated = false;
 };
-// Not for NULL, 1 (legacy) and 2 (per thread), which are no objects and never capture here.
+// Not for NULL, 1 (legacy) and 2 (per thread), which are not objects and are never captured here.
 inline bool is_capturing(CUstream stream) {
     return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capture != nullptr;
 }
@@ -124,22 +124,22 @@ struct CUevent_st {
 
 namespace autotune::fake {
 
-// A piece of device memory: host memory, mapped on demand, so that huge buffers cost nothing until they are touched.
+// A piece of device memory: host memory, mapped on demand, so that huge buffers cost nothing until they are used.
 struct Allocation {
     Address base = 0;
     std::size_t bytes = 0;
-    int device = 0;  // the device whose context was current: kernels of others end their context
+    int device = 0;  // the device whose context was current: kernels on other devices that use it break their context
     std::uint64_t id = 0;
 };
 
-// Everything the driver library knows. One mutex guards it: calls are atomic, in the order they are made.
+// The state of the driver library. One mutex guards it: calls are atomic, in the order in which they are made.
 class Machine {
   public:
     static Machine& get();
     std::recursive_mutex mutex;
 
     // ---- health ----
-    // What every call returns once the device is lost or the context is broken; CUDA_SUCCESS while all is well.
+    // The result of every call once the device is lost or the context is broken; CUDA_SUCCESS before that.
     CUresult health = CUDA_SUCCESS;
     bool initialised = false;
     bool vanished_for_good() const;
@@ -148,7 +148,7 @@ class Machine {
     // ---- memory ----
     CUresult allocate(std::size_t bytes, Address& address);
     CUresult release(Address address);
-    // The allocation that holds all of [address, address + bytes); nullptr if none does.
+    // The allocation that contains all of [address, address + bytes); nullptr if none does.
     Allocation* find(Address address, std::size_t bytes);
     std::size_t used_bytes() const { return used_bytes_; }
     std::size_t capacity_bytes() const;
@@ -157,18 +157,18 @@ class Machine {
 
     // ---- time ----
     double now_us = 0;
-    // The graph that ran last, and for how long it has been the only one.
+    // The graph that ran last, and how long only it has run.
     const void* alone = nullptr;
     double alone_us = 0;
-    // Since when nothing but fillers ran, and when that last ended after a while: in real time.
+    // Real time since which only fillers ran, and at which such a period last ended.
     std::optional<std::chrono::steady_clock::time_point> rests_since;
     std::chrono::steady_clock::time_point busy_since{};
-    // `model streams_us`: a kernel, a memset of more than 4,096 bytes among them, was launched on this stream. Graphs do not
+    // `model streams_us`: records that a kernel (or a memset of more than 4,096 bytes) was launched on this stream. Graphs do not
     // count.
     void note_stream(const void* stream);
-    // What every launch takes longer once kernels have changed streams eight times.
+    // Extra time of every launch once kernels have changed streams eight times.
     double streams_us() const;
-    // Whether the kernel that ran last lets the next one start under its end.
+    // Whether the last kernel lets the next one start before its end.
     bool last_triggers_early = false;
     // Real time until which the device is busy with a kernel that hangs.
     std::chrono::steady_clock::time_point busy_until{};
@@ -178,7 +178,7 @@ class Machine {
     std::vector<CUctx_st> contexts;  // primary, one for each device
     std::vector<std::unique_ptr<CUctx_st>> made_contexts;
     std::vector<CUstream_st*> capturing;
-    // Libraries stay when they are unloaded: a graph may still hold their launches.
+    // Libraries are kept after they are unloaded, because a graph may still contain their launches.
     std::vector<std::unique_ptr<CUlib_st>> libraries;
 
   private:
@@ -190,32 +190,32 @@ class Machine {
     std::size_t used_bytes_ = 0;
 };
 
-// Sets device memory; of more than 16 MiB only the first and last one, where red zones are: the rest would only commit memory
-// that nothing looks at.
+// Sets device memory. If it is larger than 16 MiB, only the first and the last MiB, where red zones are: setting the rest would
+// only commit memory that is never read.
 void set_bytes(Address base, unsigned char value, std::size_t bytes);
 
-// What device `ordinal` of the script is: numbers by name with an H200's as defaults.
+// An attribute of device `ordinal` of the script: numbers by name, with an H200's as defaults.
 double device_number(int ordinal, const std::string& name);
 std::string device_word(int ordinal, const std::string& name, const std::string& otherwise);
 
-// Runs all launches of a graph, as quickly as the script allows. REQUIRES: Machine::mutex is held.
+// Runs all launches of a graph, as fast as the script allows. REQUIRES: Machine::mutex is held.
 CUresult replay(CUgraphExec_st& graph);
-// Fills in what replay() wants to know of a new graph.
+// Sets what replay() needs to know about a new graph.
 void prepare(CUgraphExec_st& graph);
 // Runs a launch: rules, time, arithmetic. REQUIRES: Machine::mutex is held.
 CUresult execute(const Launch& launch);
 // Whether the driver would refuse the launch before it reaches the device.
 CUresult refuse(const Launch& launch);
 
-// Microseconds a launch takes after a kernel that ends before it starts, without rules and noise.
+// Microseconds of a launch after a kernel that ends before it starts, without rules and noise.
 double model_time_us(const Launch& launch);
-// Of these, what lies under the end of the kernel before it.
+// The part of that time that overlaps with the end of the previous kernel.
 double overlap_us(const Launch& launch, bool last_triggers_early);
 bool triggers_early(const Launch& launch);
-// The kernels that stand before timed launches: running one again changes nothing that anybody reads.
+// Whether it is one of the kernels before timed launches: running such a kernel again changes nothing that is read.
 bool is_filler(const Launch& launch);
 
-// Entry points, by the name and version that cuGetProcAddress is asked for.
+// Entry points, by the name and version passed to cuGetProcAddress.
 struct Entry {
     const char* name;
     int version;
@@ -226,15 +226,15 @@ std::vector<Entry> memory_entries();
 std::vector<Entry> stream_entries();
 std::vector<Entry> library_entries();
 
-// Begins an entry: logs it, applies rules made for it, and says whether the call may go on (CUDA_SUCCESS). Calls that have to
+// Begins an entry point: logs the call, applies its rules, and returns whether it may continue (CUDA_SUCCESS). Calls that must
 // work on a broken device use log_call instead.
 CUresult enter(const char* name, const std::string& details = "");
-// Whether a call that a capture forbids (allocation, load, synchronisation) may be made by this thread now; if not, the captures
-// that it breaks are invalidated.
+// Whether this thread may now make a call that a capture forbids (allocation, load, synchronisation); if not, the captures that
+// it breaks are invalidated.
 CUresult unsafe_call();
 // This thread's context, nullptr if it has none.
 CUctx_st* current_context();
-// Whether a stream that was created is of another context than this thread's.
+// Whether a created stream belongs to another context than this thread's.
 bool is_of_another_context(CUstream stream);
 CUstreamCaptureMode& thread_capture_mode();
 std::uint64_t thread_id();

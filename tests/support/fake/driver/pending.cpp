@@ -7,7 +7,7 @@
 namespace autotune::fake {
 namespace {
 
-// With beta, each launch changes the answer; beyond a few nobody compares it with anything.
+// With beta, each launch changes the result; after a few launches no test compares it.
 constexpr int kMostRepeats = 4;
 
 bool is_same(const GemmView& x, const GemmView& y) {

@@ -7,18 +7,18 @@
 
 namespace autotune::fake {
 
-// Gemms that were launched and whose answers nobody has looked at yet. Timing loops launch thousands of times between two looks:
-// a launch is computed when something reads its output or changes its inputs, and dropped when its output is overwritten unseen.
+// Launched gemms whose results have not been read yet. Timing loops launch thousands of times between two reads. So a launch is
+// computed when something reads its output or changes its inputs, and dropped when its output is overwritten unread.
 class Pending {
   public:
     static Pending& get();
 
     // REQUIRES: the gemm's operands are mapped and it is small.
     void add(const GemmView& gemm);
-    // Something is about to read or write these bytes; `overwrites`: every one of them, unseen.
+    // Called before these bytes are read or written; `overwrites`: all of them are written without being read.
     void touch(Address base, std::size_t bytes, bool overwrites = false);
 
-    // Raised whenever an answer ceases to be pending: until then, a graph of these launches has nothing to do.
+    // Raised whenever a result is no longer pending; until then, replaying a graph of these launches has nothing to do.
     std::uint64_t generation() const { return generation_; }
 
   private:

@@ -1,5 +1,5 @@
-// How long a launch takes. Smooth in the tile, with a best point inside the usual ranges and a little of everything else, so that
-// a search has a landscape to walk. It resembles a Hopper card from afar and predicts nothing about one.
+// The duration of a launch. It is smooth in the tile, with an optimum inside the usual ranges and small effects of all other
+// parameters, so that a search has a realistic landscape. It roughly resembles a Hopper card, but predicts nothing about one.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 constexpr double kFloor_us = 2.5;
 constexpr double kFiller_us = 1.4;
 constexpr double kOverlap_us = 1.5;
-constexpr double kPeakShare = 0.8;  // share of the tensor cores' peak at the best point
+constexpr double kPeakShare = 0.8;  // share of the tensor cores' peak at the optimum
 
 // In [0, 1), the same for the same words on every machine.
 double fraction(const std::string& text) {
@@ -40,7 +40,7 @@ double tile_share(const Program& program) {
     return share / (1 + program.spill_bytes / 64.0);
 }
 
-// Parameters that nothing above knows: up to 3 % each, by hash.
+// Effect of parameters that are not modelled above: up to 3 % each, by hash.
 double other_share(const Launch& launch) {
     const Program& program = launch.function->library->program;
     double share = 1;
@@ -54,7 +54,7 @@ double other_share(const Launch& launch) {
     return share;
 }
 
-// Blocks come in waves; the last one is seldom full.
+// Blocks run in waves, and the last wave is seldom full.
 double wave_share(const Launch& launch) {
     const double smem = static_cast<double>(launch.config.sharedMemBytes) + 1024;
     const double threads = std::max(32.0, static_cast<double>(launch.threads()));
@@ -76,7 +76,7 @@ double gemm_us(const Launch& launch, const GemmView& gemm) {
     return kFloor_us + flops / (peak_per_us * share * other_share(launch) * wave_share(launch));
 }
 
-// Bytes over a bandwidth that wide accesses reach.
+// Bytes / the bandwidth that wide accesses reach.
 double add_us(const Launch& launch, const AddView& add) {
     const Program& program = launch.function->library->program;
     const double bytes = 3.0 * static_cast<double>(add.n) * static_cast<double>(size_bytes(type_of(add.type)));
@@ -105,8 +105,8 @@ double model_time_us(const Launch& launch) {
     return start_us + kernel_us(launch);
 }
 
-// Kernels that are launched so say early that the next one may start. A kernel that is not launched so waits for the whole of the
-// one before, whatever that one says.
+// Kernels launched with the attribute let the next one start early. A kernel launched without it waits for the end of the
+// previous one in any case.
 bool triggers_early(const Launch& launch) {
     return launch.is_programmatic || launch.function->kernel->symbol == "autotune_trigger_filler";
 }

@@ -5,7 +5,7 @@
 
 namespace autotune::fake {
 
-// Elements of arrays in fake device memory, which is the host's.
+// Elements of arrays in simulated device memory, which is the host's.
 
 DType type_of(const std::string& word);
 double load(Address base, DType type, std::int64_t index);
@@ -15,7 +15,7 @@ void store(Address base, DType type, std::int64_t index, double value);
 std::int64_t span(std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t batch, std::int64_t stride);
 bool is_mapped(Address base, std::int64_t elements, std::size_t element_bytes);
 
-// What a kernel wrote: rules spoil it.
+// A kernel's output, which rules may corrupt.
 struct Output {
     Address base = 0;
     DType type = DType::f16;

@@ -16,7 +16,7 @@ bool reads_only_its_own(const GemmView& g) {
     return is_mapped(g.a, spans.a, in) && is_mapped(g.b, spans.b, in) && (g.c == 0 || is_mapped(g.c, spans.c, out));
 }
 
-// A and B of one batch, dense and the way the formula has them: rows of A, columns of B.
+// A and B of one batch, dense and in the layout of the formula: rows of A, columns of B.
 struct Dense {
     std::vector<float> a, b;
 };
@@ -45,12 +45,12 @@ const float* row(const std::vector<float>& values, std::int64_t index, std::int6
     return values.data() + index * length;
 }
 
-// Sums of several columns advance side by side, each along K: most of what a test on the fake takes is these sums, and one alone
-// waits for each of its additions.
+// Several columns are summed together along K: these sums take most of the time of a test on the scripted driver, and a single
+// sum would wait for each of its additions.
 constexpr std::int64_t kTogether = 8;
 using Together = std::array<float, kTogether>;
 
-// For each kTogether columns of B their values at every k; zero behind the last column.
+// For each group of kTogether columns of B their values at every k; zero after the last column.
 std::vector<Together> columns_together(const std::vector<float>& b, std::int64_t n, std::int64_t k) {
     std::vector<Together> together(static_cast<std::size_t>((n + kTogether - 1) / kTogether * k));
     for (std::int64_t j = 0; j < n; ++j)
@@ -71,7 +71,7 @@ Output output_of(const GemmView& g) {
     return {g.c, type_of(g.out_type), g.m, g.n, g.ldc, g.batch, g.stride_c, g.a};
 }
 
-// Kernels fed by TMA are told where A and B lie by maps: map_a and map_b, or map_x and map_y, which swap_ab exchanges.
+// Kernels fed by TMA get the addresses of A and B through maps: map_a and map_b, or map_x and map_y, which swap_ab exchanges.
 void take_tensor_maps(const Launch& launch, GemmView& g) {
     const auto size = static_cast<std::int64_t>(size_bytes(type_of(g.in_type)));
     const bool swaps = launch.function->library->program.integer("swap_ab", 0) != 0;
@@ -86,7 +86,7 @@ void take_tensor_maps(const Launch& launch, GemmView& g) {
     take("map_b", g.b, g.ldb, g.stride_b);
     take(swaps ? "map_y" : "map_x", g.a, g.lda, g.stride_a);
     take(swaps ? "map_x" : "map_y", g.b, g.ldb, g.stride_b);
-    // Where neither operand lies along K, these find the one behind map_y in the workspace, transposed.
+    // If neither operand lies along K, such kernels use a transposed copy in the workspace as map_y.
     const bool arranges = launch.function->library->program.symbol.rfind("gemm_wgmma_tf32", 0) == 0;
     if (arranges && g.trans_a && !g.trans_b) (swaps ? g.trans_a : g.trans_b) = !swaps;
 }
@@ -102,7 +102,7 @@ StoredSpans stored_spans(const GemmView& g) {
 
 namespace {
 
-// Of an answer that is too big to compute, the elements that people are shown.
+// For a result that is too large to compute, writes the elements that are shown to people.
 void write_samples(const GemmView& g) {
     const DType in = type_of(g.in_type);
     const DType out = type_of(g.out_type);
@@ -158,7 +158,7 @@ std::optional<GemmView> gemm_view(const Launch& launch) {
     g.trans_a = program.integer("trans_a", 0) != 0;
     const bool is_fp8 = program.symbol.find("_fp8") != std::string::npos;  // families of one layout, nt
     g.trans_b = program.integer("trans_b", is_fp8 ? 1 : 0) != 0;
-    g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));  // a block a batch where it is no parameter
+    g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));  // one block per batch if it is not a parameter
     g.lda = launch.integer("lda", 0);
     g.ldb = launch.integer("ldb", 0);
     g.ldc = launch.integer("ldc", g.n);

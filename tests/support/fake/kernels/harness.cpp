@@ -1,4 +1,4 @@
-// The kernels of kernel_templates/common/harness.cuh on the host, by the functions that the product itself has for the host.
+// The kernels of kernel_templates/common/harness.cuh on the host, using the product's own host functions.
 #include "kernel_templates/harness/harness.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace autotune::fake {
 namespace {
 
-// Bigger matrices are filled with one number, and bigger buffers are left as they are: it would cost seconds and prove nothing.
+// Larger matrices are filled with one number, and larger buffers are left unchanged, because more would take seconds without
+// testing anything.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 18;
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
@@ -27,7 +28,7 @@ struct Matrix {
     }
 };
 
-// The type whose format a parameter tells.
+// The type whose format a parameter describes.
 DType type_of(const Launch& launch, const char* parameter = "format") {
     const std::uint64_t format = launch.raw(parameter).value_or(0);
     for (const DTypeTraits& traits : kDTypes) {
@@ -36,7 +37,7 @@ DType type_of(const Launch& launch, const char* parameter = "format") {
     return DType::f32;
 }
 
-// A tensor as LAYOUT and format of harness.h say it.
+// A tensor as described by LAYOUT and format of harness.h.
 Tensor tensor_of(const Launch& launch) {
     Tensor tensor;
     tensor.dtype = type_of(launch);
@@ -52,8 +53,8 @@ Matrix matrix_of(const Launch& launch) {
             launch.integer("batch_stride", 0)};
 }
 
-// Where a parameter points, nullptr if that is not device memory. Answers that are still pending there are computed, unless they
-// are about to be overwritten.
+// The memory that a parameter points to, nullptr if that is not device memory. Results that are pending there are computed,
+// unless they are about to be overwritten.
 template <typename T>
 T* pointer(const Launch& launch, const char* name, std::uint64_t elements, bool overwrites = false) {
     const Address address = launch.raw(name).value_or(0);
@@ -126,7 +127,7 @@ CUresult poison(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
-// The machine has no shared memory that a later kernel could find, so this checks the launch alone.
+// This machine has no shared memory that persists, so only the launch is checked.
 CUresult poison_shared(const Launch& launch) {
     return launch.integer("bytes", 0) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -150,7 +151,7 @@ CUresult gap_check(const Launch& launch) {
     auto* changed = pointer<std::uint64_t>(launch, "changed", 1);
     if ((data == nullptr && tensor.span() > 0) || changed == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (tensor.span() > kMostElements) return CUDA_SUCCESS;
-    // Every element that the tensor does not hold is a gap.
+    // Every element that does not belong to the tensor is a gap.
     std::vector<bool> held(static_cast<std::size_t>(tensor.span()));
     for (std::int64_t i = 0; i < tensor.elements(); ++i) held[static_cast<std::size_t>(tensor.offset_of(i))] = true;
     const auto byte = static_cast<std::uint8_t>(launch.integer("byte", 0));
@@ -163,7 +164,7 @@ CUresult checksum(const Launch& launch) {
     const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
     auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
     if ((data == nullptr && bytes > 0) || sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    // A wrong answer that was too big to compute is at least not the same twice.
+    // A wrong result that was too large to compute must at least differ each time.
     static std::uint64_t wrong_count = 0;
     const bool is_wrong = skipped().wrong.count(launch.raw("data").value_or(0)) > 0;
     *sum += autotune_random::mix(bytes + (is_wrong ? ++wrong_count : 0));
@@ -178,7 +179,7 @@ CUresult checksum(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
-// For an answer that was skipped: right, unless a rule says otherwise.
+// For a result that was not computed: right, unless a rule says otherwise.
 void judge_skipped(CompareResult& result, bool is_wrong) {
     result.sum_expected2 += 1;
     result.max_ratio = std::max(result.max_ratio, is_wrong ? kInfiniteRatio : 0.25);

@@ -6,24 +6,23 @@
 
 namespace autotune::fake {
 
-// What the fake computes on the host. Gemms and references of at most kMostProducts multiplications get real arithmetic (any
-// shape up to 203^3); bigger ones are skipped but for the first and last
-// element, and autotune_compare then reports no violation for them unless a rule made the
-// answer wrong. That proves plumbing, never kernels.
+// The results that the scripted driver computes on the host. Gemms and references of at most kMostProducts multiplications are
+// really computed (any shape up to 203^3). Of larger ones only the first and last elements are, and autotune_compare then reports
+// no violation unless a rule made the result wrong. This tests the code around kernels, never kernels.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
-// Additions likewise, up to what fills fill with numbers of their own.
+// Additions likewise, up to the size that fills fill with individual numbers.
 constexpr std::int64_t kMostSums = std::int64_t{1} << 18;
 
 struct Effects {
-    std::string wrong;             // element, zeros, garbage, flaky, input; empty: a right answer
-    long out_of_bounds_bytes = 0;  // written behind the output
+    std::string wrong;             // element, zeros, garbage, flaky, input; empty: a right result
+    long out_of_bounds_bytes = 0;  // written after the output
     std::uint64_t count = 0;       // executions so far: makes "flaky" and "garbage" differ from run to run
 };
 
-// Carries out one launch. CUDA_ERROR_ILLEGAL_ADDRESS if it would leave device memory.
+// Executes one launch. CUDA_ERROR_ILLEGAL_ADDRESS if it would access memory outside of device memory.
 CUresult compute(const Launch& launch, const Effects& effects);
 
-// A gemm launch in plain words; nullopt if the kernel is none. Main kernels of families and references alike.
+// A gemm launch by its operands; nullopt if the kernel is not a gemm. For main kernels of families and references alike.
 struct GemmView {
     Address a = 0, b = 0, c = 0, expected = 0, bound = 0;
     float alpha = 1, beta = 0;
@@ -48,7 +47,7 @@ StoredSpans stored_spans(const GemmView& gemm);
 void multiply(const GemmView& gemm);
 CUresult compute_gemm(const GemmView& gemm, const Effects& effects);
 CUresult compute_reference(const GemmView& gemm);
-// A launch of op add in plain words; nullopt if the kernel is none.
+// A launch of op add by its operands; nullopt if the kernel is not one.
 struct AddView {
     Address a = 0, b = 0, c = 0, expected = 0, bound = 0;
     float value = 0, floor = 0;
@@ -64,10 +63,10 @@ CUresult compute_add_reference(const AddView& add);
 
 // Copies of operands in the workspace, with aligned rows (`_pack...`) or also transposed (`_arrange`); nullopt: another kernel.
 std::optional<CUresult> compute_copy(const Launch& launch);
-// nullopt: no kernel of the harness.
+// nullopt: not a kernel of the harness.
 std::optional<CUresult> compute_harness(const Launch& launch);
 
-// Addresses of answers that were skipped for their size, and of those among them that a rule made wrong.
+// Addresses of results that were too large to compute, and of those among them that a rule made wrong.
 struct Skipped {
     std::set<Address> answers;
     std::set<Address> wrong;

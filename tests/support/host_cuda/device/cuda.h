@@ -1,5 +1,5 @@
-// The part of CUDA C++ that our templates use, for g++. It stands in front of a rendered text; what is inline PTX there was
-// turned into calls of ptx.h before.
+// The part of CUDA C++ that our templates use, for g++. It is prepended to a rendered text, in which inline PTX was replaced by
+// calls of ptx.h.
 #pragma once
 
 #include "machine.h"
@@ -20,8 +20,8 @@
 extern "C" {
 // Set by the tests before they launch a kernel.
 host_cuda::Machine* host_cuda_machine;
-// Dynamic shared memory of the block that runs. It lies in the kernel's own library, like static shared memory, so that 32 bits
-// say where something lies in either.
+// Dynamic shared memory of the running block. It is in the kernel's own library, like static shared memory, so that 32-bit
+// offsets reach both.
 alignas(1024) unsigned char host_cuda_shared[256 << 10];
 // Static shared memory, a section of its own; absent if the text has none.
 extern unsigned char __start_host_cuda_static[] __attribute__((weak)), __stop_host_cuda_static[] __attribute__((weak));
@@ -134,7 +134,7 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return result;
 }
 
-// Blocks run one after the other, and a thread until it waits: every access is atomic.
+// Blocks run one after the other, and a thread runs until it waits, so every access is atomic.
 template <class Type>
 inline Type __ldcg(const Type* from) {
     return *from;
@@ -162,7 +162,7 @@ inline unsigned atomicInc(unsigned* at, unsigned last) {
 }
 inline void __threadfence() {}
 
-// Addresses of shared memory count from the begin of the dynamic part.
+// Addresses of shared memory count from the start of the dynamic part.
 inline unsigned long long __cvta_generic_to_shared(const void* pointer) {
     return static_cast<unsigned>(static_cast<const unsigned char*>(pointer) - host_cuda_shared);
 }
@@ -193,7 +193,7 @@ inline int lane() {
     return static_cast<int>(host_cuda_machine->thread.x % 32);
 }
 
-// A kernel as the tests call it: with parameters that lie in words, one each, but as many as they take for larger ones.
+// A kernel in the form that tests call: each parameter is one word, larger ones as many words as they need.
 template <class... Parameters>
 struct Call {
     void (*kernel)(Parameters...);
@@ -208,7 +208,7 @@ struct Call {
         words += words_of<Parameter>;
         return parameter;
     }
-    // The elements of a braced list are taken from left to right.
+    // A braced list evaluates its elements from left to right.
     struct Run {
         template <class... Taken>
         Run(void (*kernel)(Parameters...), Taken... parameters) {

@@ -1,4 +1,4 @@
-// What device text asks of the machine that runs it: one interface, compiled into the tests and into every kernel.
+// The interface between device text and the machine that runs it, compiled into the tests and into every kernel.
 #pragma once
 
 namespace host_cuda {
@@ -13,7 +13,7 @@ struct Index {
 
 enum class Multiplier { f16, bf16, tf32, e4m3, e5m2 };
 
-// An mbarrier: arrivals that are expected, arrivals and bytes to come, and the parity of its phase.
+// An mbarrier: expected arrivals, missing arrivals and bytes, and the parity of its phase.
 struct MBarrier {
     u32 expected : 15, pending : 15, phase : 1;
     int bytes;
@@ -36,7 +36,7 @@ struct MBarrier {
 };
 static_assert(sizeof(MBarrier) == 8, "as large as the hardware's");
 
-// What a kernel is given as a tensor map.
+// The tensor map that a kernel gets.
 struct TensorMap {
     unsigned char* base;
     u64 extents[5], strides[4];  // in elements; in bytes
@@ -45,7 +45,7 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) <= 128, "as large as the driver's");
 
-// Where 16 bytes at this shared address lie under a swizzle of spans of 128, 64, 32 or no bytes.
+// The swizzled address of 16 bytes at this shared address, with spans of 128, 64, 32 or no bytes.
 inline u32 swizzled(u32 address, int span_bytes) {
     const u32 mask = span_bytes == 128 ? 7U : span_bytes == 64 ? 3U : span_bytes == 32 ? 1U : 0U;
     return address ^ (address >> 7 & mask) << 4;
@@ -74,14 +74,14 @@ struct GroupProduct {
     bool a_transposed, b_transposed, accumulates;
 };
 
-// The fields are those of the thread that runs. Calls that let other threads run return when this one goes on.
+// The fields are those of the running thread. Calls that let other threads run return when this one continues.
 class Machine {
   public:
     Index thread, block, block_extent, grid_extent;
 
-    // Until `threads` threads have arrived at barrier `id`; 0: all of the block that have not ended.
+    // Waits until `threads` threads have arrived at barrier `id`; 0: all threads of the block that have not ended.
     virtual void barrier(int id, int threads) = 0;
-    // The same for a thread that goes on at once.
+    // The same without waiting.
     virtual void arrive(int id, int threads) = 0;
     // Every lane of the mask gives a value and gets those of all.
     virtual void gather(u32 mask, const char* instruction, u64 mine, u64 (&all)[32]) = 0;
@@ -111,16 +111,16 @@ class Machine {
 
     // Ends the kernel with a fault.
     virtual void trap() = 0;
-    // Where late products are asked for, the other threads run first, who may write what the products have still to read.
+    // If products are delayed, lets the other threads run first, which may overwrite what the products have yet to read.
     virtual void pause() = 0;
-    // Lets the other threads run before one asks again for what is not there yet.
+    // Lets the other threads run before the caller checks again for something that has not arrived.
     virtual void wait_a_turn() = 0;
 
     // Rounded once to nearest, ties to even; exact.
     virtual u16 to_half(double value) = 0;
     virtual u16 to_bfloat(double value) = 0;
     virtual float from_half(u16 bits) = 0;
-    // What is too large becomes the largest number.
+    // Values that are too large become the largest number.
     virtual u16 to_e4m3(float value) = 0;
     virtual u16 to_e5m2(float value) = 0;
 

@@ -1,5 +1,5 @@
-// PTX instructions as functions: `cvt.rn.f16.f32 %0, %1` is cvt_rn_f16_f32(operand 0, operand 1). Operands stand in the order of
-// the instruction's text, vectors flattened. An instruction that is not here is a compile error that names it.
+// PTX instructions as functions: `cvt.rn.f16.f32 %0, %1` is cvt_rn_f16_f32(operand 0, operand 1). Operands have the order of the
+// instruction's text, with vectors flattened. A missing instruction is a compile error that names it.
 #pragma once
 
 namespace host_cuda::ptx {

@@ -1,9 +1,9 @@
-// The same for what sm_90 has beside sm_80: mbarriers that count bytes, bulk copies, wgmma, and clusters of one block.
+// The same for the additional instructions of sm_90: mbarriers that count bytes, bulk copies, wgmma, and clusters of one block.
 #pragma once
 
 namespace host_cuda::ptx {
 
-// The sink `_` of an instruction's text.
+// The sink `_` in an instruction's text.
 struct Sink {};
 
 // ---- mbarrier ----
@@ -32,7 +32,7 @@ inline void mbarrier_try_wait_parity_acquire_cluster_shared_cta_b64(bool& over, 
     mbarrier_test_wait_parity_shared_b64(over, at, parity);
 }
 
-// ---- what has no effect on one thread at a time ----
+// ---- instructions without effect if threads run one at a time ----
 
 inline void fence_mbarrier_init_release_cluster() {}
 inline void fence_proxy_async() {}
@@ -46,7 +46,7 @@ template <class... Operands>
 inline void cp_async_bulk_prefetch_tensor_3d_L2_global_tile(const Operands&...) {}
 inline void wgmma_fence_sync_aligned() {}
 
-// ---- tensor maps that a kernel makes: in shared memory, in the machine's own form ----
+// ---- tensor maps made by a kernel: in shared memory, in the machine's own form ----
 
 inline TensorMap& map_at(u32 at) {
     if (at % 128 != 0) trap();
@@ -295,8 +295,8 @@ inline void wgmma_wait_group_sync_aligned(int pending) {
     host_cuda_machine->wait_for_products(pending);
 }
 
-// The operands are those of the text: sums, A as a descriptor or four registers, B's descriptor, whether to add to the sums, two
-// signs, and of types of 16 bits whether an operand in shared memory is transposed. Sums are one array.
+// The operands of the instruction's text: sums, A as a descriptor or four registers, B's descriptor, whether to add to the sums,
+// two signs, and for 16-bit types whether an operand in shared memory is transposed. The sums are one array.
 template <int n, bool has_half_sums, class... Operands>
 inline void multiply_group(Multiplier left, Multiplier right, const Operands&... operands) {
     constexpr int words = has_half_sums ? n / 4 : n / 2, rest = static_cast<int>(sizeof...(Operands)) - words;

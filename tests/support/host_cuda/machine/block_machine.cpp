@@ -99,7 +99,7 @@ std::string BlockMachine::deadlock() const {
     return text + " " + std::to_string(threads_.size() - static_cast<std::size_t>(alive_)) + " have ended";
 }
 
-// ---- meetings of a block, and of a warp ----
+// ---- synchronisation of a block and of a warp ----
 
 void BlockMachine::release_if_full(Barrier& barrier) {
     const int expected = barrier.expected != 0 ? barrier.expected : alive_;

@@ -19,25 +19,25 @@ using ::host_cuda::u16;
 using ::host_cuda::u32;
 using ::host_cuda::u64;
 
-// Where correct kernels have a choice: each order shows other missing barriers, and late copies show missing waits.
+// Orders that correct kernels must not depend on: each order shows other missing barriers, and late copies show missing waits.
 struct Schedule {
     bool last_thread_first = false;  // of the threads that can run, the last one runs first
     bool late_copies = false;        // copies happen when they are waited for, not when they are issued
     bool late_products = false;      // wgmma likewise
 };
 
-// What a kernel did that no kernel may do, in one sentence. `address`: of an access to protected memory.
+// A forbidden action of a kernel, in one sentence. `address`: of an access to protected memory.
 struct KernelFault : std::runtime_error {
     explicit KernelFault(const std::string& what, const void* at = nullptr) : std::runtime_error(what), address(at) {}
     const void* address;
 };
 
-// The threads of a block as fibers: one runs until it must wait for others. Nothing here runs at the same time as anything else.
+// The threads of a block as fibers: one runs until it must wait for others. Nothing here runs concurrently.
 class BlockMachine final : public ::host_cuda::Machine {
   public:
-    // Runs `body` as every thread of one block, whose place stands in `block`, `block_extent` and `grid_extent`. Throws
-    // KernelFault: threads that wait for ever, lanes that meet at different instructions, an access to protected memory.
-    // `shared`: where shared memory begins.
+    // Runs `body` as every thread of one block, whose position is in `block`, `block_extent` and `grid_extent`. Throws
+    // KernelFault: threads that wait forever, lanes that meet at different instructions, an access to protected memory. `shared`:
+    // start of shared memory.
     void run(Schedule schedule, unsigned char* shared, const std::function<void()>& body);
 
     void barrier(int id, int threads) override;
@@ -72,26 +72,26 @@ class BlockMachine final : public ::host_cuda::Machine {
         int bytes, valid;
     };
     struct Thread {
-        std::vector<Copy> open;                  // copies of the group that is not committed
+        std::vector<Copy> open;                  // copies of the uncommitted group
         std::vector<std::vector<Copy>> pending;  // committed groups, the oldest first
         std::vector<BulkCopy> open_bulk;         // stores, likewise
         std::vector<std::vector<BulkCopy>> pending_bulk;
         const char* waits_at = "";
         bool has_ended = false;
     };
-    // A warp's rows of a product: what each lane brought.
+    // A warp's rows of a product: the operands from each lane.
     struct WarpProduct {
         GroupProduct lanes[32];
-        int first_row;  // the first of its rows, among 64
+        int first_row;  // its first row, of 64
     };
-    // Lanes of a warp that wait for the others that are named in their mask.
+    // Lanes of a warp that wait for the other lanes in their mask.
     struct Meeting {
         u32 mask = 0, arrived = 0;
         const char* instruction = "";
         void* operands[32] = {};
     };
     struct Warp {
-        u32 ready = 0, polling = 0;  // lanes that can go on, and that can ask again
+        u32 ready = 0, polling = 0;  // lanes that can continue, and lanes that can check again
         Meeting meeting;
         std::vector<WarpProduct> open_products;
         std::vector<std::vector<WarpProduct>> pending_products;
@@ -109,14 +109,14 @@ class BlockMachine final : public ::host_cuda::Machine {
     void end_thread(int number);
     // Waits until something makes this thread ready again.
     void park(const char* at);
-    // The last lane of the mask to arrive acts for all: on what each brought.
+    // The last lane of the mask to arrive acts for all lanes, with the data of each.
     void meet(u32 mask, const char* instruction, void* mine, Act act);
     Barrier& barrier_for(int id, int threads);
     void release_if_full(Barrier& barrier);
     bool wake_polling();
     Thread& current() { return threads_[static_cast<std::size_t>(running_)]; }
     Warp& warp_of(int number) { return warps_[static_cast<std::size_t>(number) / 32]; }
-    // Of the thread that runs, which never goes on.
+    // Ends the running thread with a fault; it never continues.
     void fail(const std::string& what);
     std::string deadlock() const;
     static void perform(const std::vector<Copy>& group);
@@ -135,7 +135,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     std::string failure_;
     int running_ = -1;
     int alive_ = 0;
-    bool was_progress_ = false;  // since threads last asked and found none
+    bool was_progress_ = false;  // since threads last checked without success
 };
 
 }  // namespace autotune::test::host_cuda

@@ -1,4 +1,4 @@
-// cp.async.bulk: boxes of tensors and contiguous bytes, on their way until a barrier or a group is waited for.
+// cp.async.bulk: boxes of tensors and contiguous bytes, in flight until a barrier or a group is waited for.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -16,7 +16,7 @@ u32 bytes_of(const BulkCopy& copy) {
     return bytes;
 }
 
-// Where an element of the box lies in the tensor; null outside of it.
+// Address of the box's element in the tensor; null outside of it.
 unsigned char* element_of(const BulkCopy& copy, const u32 (&in_box)[5]) {
     const ::host_cuda::TensorMap& map = *copy.map;
     unsigned char* at = map.base;
@@ -28,7 +28,7 @@ unsigned char* element_of(const BulkCopy& copy, const u32 (&in_box)[5]) {
     return at;
 }
 
-// An element on its way: its place in shared memory, and in the tensor or null.
+// Calls `act` for each element, with its address in shared memory, and in the tensor or null.
 template <class Act>
 void for_each_element(const BulkCopy& copy, unsigned char* shared, const Act& act) {
     const ::host_cuda::TensorMap& map = *copy.map;
@@ -110,7 +110,7 @@ void BlockMachine::copy_bulk(const BulkCopy& copy) {
     }
 }
 
-// The one that was issued last: nothing orders them.
+// Performs the load that was issued last, because their order is undefined.
 bool BlockMachine::perform_a_load() {
     if (loads_.empty()) return false;
     const BulkCopy copy = loads_.back();

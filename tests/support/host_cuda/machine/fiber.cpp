@@ -1,5 +1,5 @@
-// Ubuntu's compilers define _FORTIFY_SOURCE. With it glibc ends the process when _longjmp leaves for another stack, which is what
-// a fiber does.
+// Ubuntu's compilers define _FORTIFY_SOURCE, with which glibc ends the process when _longjmp switches to another stack, as fibers
+// do.
 #undef _FORTIFY_SOURCE
 
 #include "tests/support/host_cuda/machine/fiber.h"
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kStackBytes = 128 << 10;
 constexpr std::size_t kPageBytes = 4096;
 
-// Where a fiber that is stopped ends up. One pool runs at a time.
+// Where execution continues after a fiber is stopped. One pool runs at a time.
 sigjmp_buf* fault_exit = nullptr;
 StopReport report;
 
@@ -35,7 +35,7 @@ void on_fault(int signal_number, siginfo_t* info, void*) {
     siglongjmp(*fault_exit, 1);
 }
 
-// While it lives, what stops a fiber goes to `exit`. The handler has a stack of its own: a fiber's may be what is full.
+// During its lifetime, faults that stop a fiber jump to `exit`. The handler has its own stack, because the fiber's may be full.
 class FaultGuard {
   public:
     explicit FaultGuard(sigjmp_buf& exit) {
@@ -68,7 +68,7 @@ struct FiberPool::Fiber {
         memory =
             ::mmap(nullptr, kStackBytes + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         check(memory != MAP_FAILED, "there is no memory for the stack of a fiber");
-        ::mprotect(memory, kPageBytes, PROT_NONE);  // a full stack is a fault, not a mystery
+        ::mprotect(memory, kPageBytes, PROT_NONE);  // a full stack becomes a fault that is reported
     }
     ~Fiber() { ::munmap(memory, kStackBytes + kPageBytes); }
     Fiber(const Fiber&) = delete;
@@ -76,7 +76,7 @@ struct FiberPool::Fiber {
 
     void* memory = nullptr;
     jmp_buf inside;
-    bool has_begun = false;  // otherwise `inside` says nothing yet
+    bool has_begun = false;  // before that `inside` is not valid
     bool is_idle = false;    // behind a body
 };
 
@@ -88,12 +88,12 @@ void FiberPool::begin(std::size_t count, std::function<void(int)> body) {
     while (fibers_.size() < count) fibers_.push_back(std::make_unique<Fiber>());
     for (std::size_t i = 0; i < count; ++i) {
         Fiber& fiber = *fibers_[i];
-        fiber.has_begun = fiber.is_idle;  // one that a fault left in the middle of its body begins anew
+        fiber.has_begun = fiber.is_idle;  // a fiber that a fault stopped in the middle of its body starts again
         fiber.is_idle = false;
     }
 }
 
-// makecontext passes integers alone.
+// makecontext only passes integers.
 void FiberPool::enter(unsigned high, unsigned low) {
     auto* const pool = reinterpret_cast<FiberPool*>(static_cast<std::uintptr_t>(high) << 32 | low);
     while (true) {

@@ -14,8 +14,8 @@ struct StopReport {
     const void* address = nullptr;  // address of the access to protected memory
 };
 
-// Threads of control on stacks of their own, of which one runs at a time. They survive the body that they run and wait for the
-// next one. Linux with glibc: contexts begin by makecontext and change by _longjmp, which costs no system call.
+// Threads of control with their own stacks, of which one runs at a time. After a body has ended they wait for the next. Linux
+// with glibc: contexts begin with makecontext and switch by _longjmp, which needs no system call.
 class FiberPool {
   public:
     FiberPool();
@@ -23,16 +23,16 @@ class FiberPool {
     FiberPool(const FiberPool&) = delete;
     FiberPool& operator=(const FiberPool&) = delete;
 
-    // Fibers 0 to count - 1 begin `body` when they are resumed next, wherever they were before.
+    // Fibers 0 to count - 1 start `body` when they are resumed next, wherever they were before.
     void begin(std::size_t count, std::function<void(int)> body);
 
-    // Runs a fiber until it yields; behind its body it yields for ever. REQUIRES: it has not come to that.
+    // Runs a fiber until it yields; after its body it yields forever. REQUIRES: its body has not ended.
     void resume(int number);
-    // Within a fiber: back to whoever resumed it.
+    // Called in a fiber: returns to whoever resumed it.
     void yield();
 
-    // Calls `work`, which resumes fibers. An access to protected memory and a compiler's trap, which a failed check of its is,
-    // end `work` in the middle.
+    // Calls `work`, which resumes fibers. An access to protected memory or a compiler's trap, such as a failed check, ends `work`
+    // in the middle.
     static StopReport guarded(const std::function<void()>& work);
 
   private:

@@ -1,5 +1,4 @@
-// Numbers of 16 bits, and what a warp does together with fragments of them: ldmatrix and mma.sync, by the layouts in the PTX
-// manual.
+// 16-bit numbers, and operations of a warp on fragments of them: ldmatrix and mma.sync, in the layouts of the PTX manual.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-// wgmma: operands in shared memory by their descriptors, as the PTX manual's canonical layouts say, and the registers of a warp.
+// wgmma: operands in shared memory given by descriptors, in the canonical layouts of the PTX manual, and the registers of a warp.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,13 +18,13 @@ int bytes_of(Multiplier type) {
 
 constexpr u32 kInfinity = 0x7F800000U;  // f32, or NaN if the mantissa is not 0
 
-// Fields that were moved to where f32 has them; multiplying by 2^(127 - bias) mends the exponent, of subnormal numbers too.
+// Fields moved to their f32 positions; multiplying by 2^(127 - bias) corrects the exponent, also of subnormal numbers.
 inline double widened(u32 magnitude, float of_bias, u32 past_end, u32 sign) {
     const u32 mended = std::bit_cast<u32>(std::bit_cast<float>(magnitude) * of_bias);
     return static_cast<double>(std::bit_cast<float>(mended | past_end | sign));
 }
 
-// What the bits of an element are worth, without a branch: loops over elements become vectors.
+// The value of an element's bits, without a branch, so that loops over elements are vectorised.
 template <Multiplier kType>
 double value_of(u32 bits) {
     if constexpr (kType == Multiplier::f16) {
@@ -44,7 +44,7 @@ template <Multiplier kType>
 using BitsOf = std::conditional_t<kType == Multiplier::tf32, u32,
                                   std::conditional_t<kType == Multiplier::f16 || kType == Multiplier::bf16, u16, unsigned char>>;
 
-// act<type>() for a type that is known when the test runs.
+// Calls act<type>() for a type that is known only at run time.
 template <class Act>
 void for_type(Multiplier type, const Act& act) {
     switch (type) {
@@ -65,9 +65,10 @@ constexpr std::size_t kChunkBytes = 16;         // a swizzle moves chunks of thi
 constexpr std::size_t kStepBytes = 32;          // bytes of one wgmma along K
 constexpr std::size_t kMostDepth = 32;          // elements along K
 constexpr std::size_t kMostLines = 256;         // the largest N
-constexpr std::size_t kPitch = kMostLines + 8;  // no multiple of a page, or all elements of a line fall into one set of the cache
+constexpr std::size_t kPitch = kMostLines + 8;  // not a multiple of a page, because then all elements of a line would use one set
+                                                // of the cache
 
-// [at][line]: what is multiplied with one element of the other operand lies side by side.
+// [at][line]: elements that are multiplied by one element of the other operand are adjacent.
 using Lines = std::array<std::array<double, kPitch>, kMostDepth>;
 
 // An operand in shared memory. `line`: of M or N; `at`: along K.
@@ -83,7 +84,7 @@ class Operand {
         const auto mode = static_cast<int>(descriptor >> 62);
         span_ = mode == 0 ? 16 : 256 >> mode;
     }
-    // The lines [first, first + count), first a multiple of 16 and count one of 8.
+    // Reads the lines [first, first + count), first a multiple of 16 and count one of 8.
     void take(Lines& lines, std::size_t first, std::size_t count) const {
         for_type(type_, [&]<Multiplier kType>() {
             transposed_ ? take_along_lines<kType>(lines, first, count) : take_along_k<kType>(lines, first, count);
@@ -129,8 +130,8 @@ class Operand {
     u32 begin_, leading_, stride_, span_ = 0;
 };
 
-// A's 16 rows from registers: word w of a lane is of row lane / 4 or, if w is odd, 8 rows further, and of the first or, from 2
-// on, the second half of K.
+// A's 16 rows from registers: word w of a lane belongs to row lane / 4 or, if w is odd, to the row 8 further, and to the first
+// half of K or, from word 2 on, to the second.
 template <Multiplier kType>
 void take_rows(Lines& rows, const GroupProduct (&lanes)[32]) {
     constexpr std::size_t in_word = 4 / sizeof(BitsOf<kType>);
@@ -141,7 +142,7 @@ void take_rows(Lines& rows, const GroupProduct (&lanes)[32]) {
                     value_of<kType>(static_cast<BitsOf<kType>>(lanes[lane].a[word] >> 32 / in_word * i));
 }
 
-// One row times all columns. Each sum is added along K; sums beside each other stay in vector registers.
+// One row times all columns. Each sum is added along K; adjacent sums stay in vector registers.
 std::array<double, kMostLines> products_of(const Lines& rows, std::size_t row, const Lines& columns, std::size_t count,
                                            std::size_t depth) {
     constexpr std::size_t together = 8;

@@ -7,8 +7,8 @@
 
 namespace autotune::test::host_cuda {
 
-// An array between pages that nobody may touch: an access beyond its end, or before its begin, is a fault where the array touches
-// that page. The bytes that are left over on the other side hold a pattern, which is_whole() looks at.
+// An array between protected pages: an access beyond its end, or before its beginning, is a fault on the side where the array
+// touches that page. The remaining bytes on the other side hold a pattern, which is_whole() checks.
 class GuardedArray {
   public:
     enum class Side { begin, end };  // the end at which the array touches a protected page
@@ -22,7 +22,7 @@ class GuardedArray {
 
     std::span<std::byte> bytes() const { return {data_, size_}; }
     bool is_whole() const;
-    // "12 bytes behind the end" of an address on the array's pages, nullopt for others.
+    // "12 bytes behind the end" for an address on the array's pages, nullopt for others.
     std::optional<std::string> place_of(const void* address) const;
 
   private:

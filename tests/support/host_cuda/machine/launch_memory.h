@@ -14,11 +14,11 @@ namespace autotune::test::host_cuda {
 
 using Bits = std::vector<std::byte>;
 
-// What a test fills the problem's tensors with, in stored order; and as bits of the tensor's type.
+// The values with which a test fills the problem's tensors, in stored order; and as bits of the tensor's type.
 std::vector<std::vector<double>> filled_tensors(const Problem& problem, const OpTest& test);
 Bits encoded(DType type, const std::vector<double>& values);
 
-// The memory of one run of a plan: tensors, workspace and, for a reference, answers; each between protected pages.
+// The memory of one run of a plan: tensors, workspace and, for a reference, results; each between protected pages.
 class LaunchMemory {
   public:
     // `answers`: elements of each output that a reference writes. REQUIRES: problem and plan outlive this.
@@ -29,9 +29,9 @@ class LaunchMemory {
     std::vector<u64> words(const LaunchStep& step) const;
 
     std::span<const std::byte> tensor(int index) const { return arrays_[static_cast<std::size_t>(index)].bytes(); }
-    // What a reference wrote for an output.
+    // The reference's result for an output.
     Expected answer(std::size_t output) const;
-    // What was written where it must not be; empty if nothing. `before`: what the tensors held.
+    // Forbidden writes, as text; empty if there are none. `before`: the tensors' former contents.
     std::string damage(const std::vector<Bits>& before) const;
     // "12 bytes behind the end of tensor k".
     std::string place_of(const void* address) const;
