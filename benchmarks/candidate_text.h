@@ -8,7 +8,7 @@
 
 namespace autotune {
 
-// "gemm/wgmma block_m=64 ...", as a plan names its candidate. REQUIRES: text in that form.
+// "gemm/wgmma block_m=64 ...", the form in which a plan gives its candidate. REQUIRES: text in that form.
 inline Candidate candidate_of(const std::string& text) {
     std::istringstream words(text);
     Candidate candidate;

@@ -1,4 +1,4 @@
-// What the driver alone costs the host, without a line of the library between: see benchmarks/README.md.
+// The host's cost of driver calls alone, without the library: see benchmarks/README.md.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace autotune::driver_cost {
 namespace {
 
-constexpr int kRounds = 400, kCalls = 64;  // the stream's queue never fills
+constexpr int kRounds = 400, kCalls = 64;  // few enough that the stream's queue never fills
 constexpr int kLoads = 60;
 constexpr unsigned kSmem = 200 << 10;
 
@@ -174,7 +174,7 @@ class Bench {
         api().library_unload(library);
     }
 
-    // What a kernel's first use consists of.
+    // Times the steps of a kernel's first use.
     void loads() const {
         std::vector<double> of_load, of_function, of_read, of_raise, of_force, first, second;
         std::vector<CUlibrary> libraries;
@@ -207,7 +207,7 @@ class Bench {
         for (CUlibrary each : libraries) api().library_unload(each);
     }
 
-    // What other threads' calls cost while one loads kernels all the time.
+    // Times the calls of other threads while one loads kernels all the time.
     void beside_loads() const {
         CUlibrary library = load();
         const CUfunction few = function(library, "few");

@@ -1,4 +1,4 @@
-// What a plan costs the host where its kernel is loaded already: see benchmarks/README.md.
+// The host's cost of a plan whose kernel is loaded already: see benchmarks/README.md.
 #include <time.h>
 
 #include <algorithm>
@@ -21,18 +21,18 @@ namespace {
 
 struct Options {
     int shapes = 200;
-    int n = 4096, k = 4096;  // extents of the weight
+    int n = 4096, k = 4096;  // extents of the weight matrix
     const char* database = "";
     const char* shipped = nullptr;
     const char* cache = "";  // folder of cubins: the second handle compiles nothing
-    bool is_warm = false;    // all instances of the weight are loaded before
-    int weights = 0;         // first calls in the background, each of another weight; 0: rows of the one weight
-    int largest = 16384;     // N and K of those weights
-    int seed = 2;            // seed of those weights
+    bool is_warm = false;    // all instances for the weight matrix are loaded first
+    int weights = 0;         // first calls in the background, each with another weight matrix; 0: row counts of one
+    int largest = 16384;     // N and K of those matrices
+    int seed = 2;            // seed of those matrices
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
-// Counts what a plan had to compile.
+// Counts the compilations for a plan.
 struct Compiles {
     std::atomic<int> count{0};
     static void hear(void* user, autotune_log_level, const char* message) {
@@ -79,7 +79,7 @@ double now_us(clockid_t clock) {
     return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
 }
 
-// What one plan takes: by the clock, and in processor time of this thread, which a busy machine does not add to.
+// The time of one plan: wall time, and processor time of this thread, to which other load on the machine does not add.
 struct Cost {
     double us = 0;
     double processor_us = 0;
@@ -93,7 +93,7 @@ Cost cost_of(Work work) {
     return {now_us(CLOCK_MONOTONIC) - begun_us, now_us(CLOCK_THREAD_CPUTIME_ID) - begun_processor_us};
 }
 
-// m x n x k, bf16, B as weights are stored.
+// m x n x k, bf16, B in the usual layout of weights.
 GemmProblem problem_of(const Options& options, int m) {
     GemmProblem problem(m, options.n, options.k);
     problem.ab_type = problem.c_type = AUTOTUNE_BF16;
@@ -127,7 +127,7 @@ void print(const char* name, const std::vector<Cost>& costs) {
     std::printf("\n");
 }
 
-// A handle whose every compile is heard of.
+// A handle that reports every compilation.
 Handle open(const Options& options, autotune_on_miss on_miss, Compiles& compiles) {
     autotune::Options settings;
     settings.database = options.database;
@@ -144,7 +144,7 @@ int rows_of(const Options& options, int i) {
     return 1 + i * 8191 / options.shapes;
 }
 
-// One-call forms of shapes never seen: the call runs what is loaded, and the library's threads make the plan.
+// One-call forms with new shapes: the call runs a loaded kernel, and the library's threads make the plan.
 void run_in_background(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
@@ -189,7 +189,7 @@ GemmProblem drawn(std::mt19937_64& random, int largest) {
     return problem;
 }
 
-// First calls of weights never seen, one after the other, while the library's threads make the plans of those before.
+// First calls with new weight matrices, one after the other, while the library's threads make the plans for earlier ones.
 void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
@@ -261,7 +261,7 @@ void run(const Options& options) {
 }  // namespace autotune::plan_cost
 
 int main(int argc, char** argv) {
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row is seen though the next one is not reached
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row is printed even if the next one is never reached
     try {
         autotune::plan_cost::run(autotune::plan_cost::parse(argc, argv));
         return 0;

@@ -1,4 +1,4 @@
-// Makes portfolios from trials, and says how far the cost models are off: see benchmarks/README.md.
+// Makes portfolios from trials, and reports the errors of the cost models: see benchmarks/README.md.
 #include "db/portfolio.h"
 
 #include <algorithm>
@@ -32,19 +32,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNearBest = 1.03;           // the factor within which a portfolio should be
+constexpr double kNearBest = 1.03;           // a portfolio should be within this factor of the best
 constexpr std::size_t kLeastTrials = 8;      // trials that a problem needs to count
-constexpr std::size_t kLeastForRegret = 10;  // problems, of which a median says something
+constexpr std::size_t kLeastForRegret = 10;  // fewest problems for a meaningful median
 constexpr std::size_t kOffersTried = 1000;
-constexpr std::size_t kBestOfSpace = 4;    // instances that a drawn problem brings into the pool,
-constexpr double kNearBestOfSpace = 1.05;  // unless they are predicted farther behind its best
-constexpr std::size_t kFewProblems = 30;   // a class with fewer problems is filled up with configs that serve all classes
+constexpr std::size_t kBestOfSpace = 4;    // instances that a random problem adds to the pool,
+constexpr double kNearBestOfSpace = 1.05;  // unless they are predicted further behind its best
+constexpr std::size_t kFewProblems = 30;   // a class with fewer problems also uses configs that serve all classes
 
 struct Options {
     std::vector<std::string> databases, trials;
     std::string out, dump, prune, variant, pool, arch = "sm_90a";
     std::size_t count = 48;
-    int drawn = 0;  // problems of a class that are drawn at random and predicted
+    int drawn = 0;  // random problems of a class for which times are predicted
     int whole = 0;  // how many of those problems add the best of the families' whole spaces to the pool
 };
 
@@ -74,11 +74,11 @@ Options parse(int count, char** words) {
     return options;
 }
 
-// A problem with the times that were measured for it.
+// A problem with its measured times.
 struct Measured {
     Problem problem;
     std::vector<std::pair<Candidate, double>> trials;
-    std::map<std::size_t, double> instances;           // the best time of each that was tried, by its number
+    std::map<std::size_t, double> instances;           // best time of each tried instance, by its number
     std::map<std::string, std::vector<double>> exact;  // by candidate
     double best_us = std::numeric_limits<double>::infinity();
 };
@@ -95,9 +95,9 @@ class Maker {
     void add(const Problem& problem, const Candidate& candidate, double us);
     void print_errors() const;
     void dump() const;
-    // `left_out` plays no part, nor do instances that can do no problem of the class.
+    // Ignores `left_out`, and instances that are legal for no problem of the class.
     std::vector<Candidate> choose(std::vector<const Measured*> problems, const Measured* left_out, const std::string& class_key);
-    // Of the families of its candidates, as they are today: what it is made of was legal for these.
+    // Names today's templates of its candidates' families, for which its contents were legal.
     void name_templates(db::Portfolio& portfolio) const;
     bool serves(const Candidate& candidate, const std::string& class_key) const;
     bool serves(std::size_t instance, const std::string& class_key);
@@ -110,7 +110,7 @@ class Maker {
     void prune(std::ofstream& out) const;
     Candidate completed(const Candidate& candidate, const std::string& class_key) const;
     std::vector<Candidate> with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const;
-    // Of a class, with those that serve all classes where the class has few problems.
+    // The portfolio of a class; if the class has few problems, with configs that serve all classes.
     std::vector<Candidate> portfolio_of(const std::string& class_key, const std::vector<const Measured*>& problems,
                                         const Measured* left_out);
     double regret(const Measured& at, const std::vector<Candidate>& offers) const;
@@ -125,10 +125,11 @@ class Maker {
     std::map<std::pair<std::string, std::size_t>, bool> serves_;  // by class and instance
     std::vector<Candidate> pool_;
     std::set<std::string> pooled_;                        // those candidates, as text
-    std::map<std::string, std::vector<Measured>> drawn_;  // by class; what a portfolio is made for beside what was measured
+    std::map<std::string, std::vector<Measured>> drawn_;  // by class; the portfolio is also made for these, in addition to
+                                                          // measured problems
 };
 
-// "gemm a=bf16 ... align=16,16,16", as class keys are written.
+// "gemm a=bf16 ... align=16,16,16", the form of class keys.
 Problem Maker::problem_of_class(const std::string& class_key, const std::string& shape) const {
     ProblemRequest request{"gemm", shape, {}};
     std::istringstream words(class_key);
@@ -176,7 +177,7 @@ void Maker::read_database(const std::string& path) {
     });
 }
 
-// Lines as random_gemms --json writes them.
+// Reads lines as random_gemms --json writes them.
 void Maker::read_trials(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw Error(ErrorCode::usage, "cannot read " + path);
@@ -255,7 +256,7 @@ void Maker::name_templates(db::Portfolio& portfolio) const {
             portfolio.templates.try_emplace(each.family, catalogue_.template_identity(*family));
 }
 
-// Without what can do no problem of its class: portfolios as they were shipped, where their trials are no longer at hand.
+// Removes candidates that are legal for no problem of their class, from shipped portfolios whose trials are no longer available.
 void Maker::prune(std::ofstream& out) const {
     const auto fail = [](const std::string& text) { throw Error(ErrorCode::database, text); };
     for (db::Portfolio& each : db::read_portfolios(options_.prune, fail)) {
@@ -270,8 +271,8 @@ void Maker::prune(std::ofstream& out) const {
     }
 }
 
-// A config without a parameter of its family is legal for no problem. The default's value stands in for those that the family has
-// got since the candidate was written.
+// A config that lacks a parameter of its family is legal for no problem. Parameters that the family got later have the default's
+// value.
 Candidate Maker::completed(const Candidate& candidate, const std::string& class_key) const {
     const Family* const family = catalogue_.find_family(candidate.family);
     if (family == nullptr) return candidate;
@@ -286,8 +287,7 @@ Candidate Maker::completed(const Candidate& candidate, const std::string& class_
     return candidate;
 }
 
-// Each candidate, and behind it the same with the values of --variant where that is predicted to be faster by more than a
-// percent.
+// Each candidate, followed by the same with the values of --variant if that is predicted to be faster by more than a percent.
 std::vector<Candidate> Maker::with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const {
     const Candidate change = candidate_of(options_.variant);
     const auto is_faster = [&](const Candidate& candidate, const Candidate& variant) {
@@ -310,13 +310,13 @@ std::vector<Candidate> Maker::with_variants(const std::vector<Candidate>& candid
     return all;
 }
 
-// Greedily: what brings most problems near their best, then what brings them nearest.
+// Greedy: first the candidate that brings most problems near their best, then the one that brings them nearest.
 std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, const Measured* left_out,
                                      const std::string& class_key) {
     std::erase(problems, left_out);
     std::vector<Candidate> chosen;
     std::vector<bool> taken(of_instance_.size());
-    std::vector<double> reached(problems.size(), 3.0);  // the chosen config's time over the best, for each problem
+    std::vector<double> reached(problems.size(), 3.0);  // for each problem, the chosen configs' best time / the best time
     while (chosen.size() < options_.count) {
         std::vector<double> gains(of_instance_.size());
         for (std::size_t i = 0; i < problems.size(); ++i) {
@@ -390,14 +390,14 @@ std::vector<Problem> Maker::drawn_problems(const std::string& class_key) const {
     };
     std::vector<Problem> problems;
     for (int i = 0; i < options_.drawn; ++i) {
-        const std::int64_t unit = i % 2 == 0 ? 8 : 128;  // models have round extents more often than not
+        const std::int64_t unit = i % 2 == 0 ? 8 : 128;  // most extents of models are round
         const std::string rows = extent(1, 16384, 8), n = extent(64, 32768, unit);
         problems.push_back(problem_of_class(class_key, rows + "x" + n + "x" + extent(64, 32768, unit)));
     }
     return problems;
 }
 
-// The predicted times of every instance of the pool for them.
+// Predicts the times of every instance in the pool for random problems of the class.
 void Maker::draw(const std::string& class_key) {
     for (Problem& problem : drawn_problems(class_key)) {
         Measured at;
@@ -413,7 +413,7 @@ void Maker::draw(const std::string& class_key) {
     }
 }
 
-// The instances of all families that are predicted fastest, whether or not anybody ever tried them.
+// The instances of all families that are predicted fastest, whether or not they were ever tried.
 std::vector<Candidate> Maker::best_of_spaces(const Problem& problem) const {
     std::map<std::string, std::pair<double, Candidate>> best;  // by instance
     double least_us = std::numeric_limits<double>::infinity();
@@ -439,8 +439,8 @@ std::vector<Candidate> Maker::best_of_spaces(const Problem& problem) const {
     return first;
 }
 
-// A pool of what was once tried lacks what the models would now have tried: of 36 problems a choice among portfolios lost 10.7 %
-// in the mean and one among what a tune tries first as well 5.1 % (H200, 2026-11-26).
+// Instances that were once tried are not all that today's models would try: for 36 problems, choices among portfolios lost 10.7 %
+// on average, and 5.1 % when the instances that a tune tries first were added (H200, 2026-11-26).
 void Maker::add_best_of_spaces(const std::vector<std::string>& class_keys) {
     std::vector<std::future<std::vector<Candidate>>> found;
     for (const std::string& class_key : class_keys) {

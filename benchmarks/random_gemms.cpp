@@ -1,4 +1,4 @@
-// The library's kernels for untuned problems, in a stream and beside cublasGemmEx: see benchmarks/README.md.
+// The library's kernels for untuned problems, in a stream, compared with cublasGemmEx: see benchmarks/README.md.
 #include <time.h>
 
 #include <algorithm>
@@ -54,22 +54,23 @@ struct Options {
     std::uint64_t seed = 1;
     int problems = 200;
     int threads = 12;
-    double seconds = 1e9;      // no problem is begun after
-    std::string instances;     // JSON lines {"family", "config"}: timed too, with launch parameters of their families' choice
-    bool any_launch = false;   // and with other launch parameters
-    std::size_t offers = 0;    // kernels of the ranking of the portfolio and the defaults that are timed too
-    std::size_t search = 0;    // kernels that a tune would try first, of the whole spaces, that are timed too
-    std::size_t searched = 0;  // problems for which they are: the last ones; 0: all
+    double seconds = 1e9;      // no problem is begun after this
+    std::string instances;     // JSON lines {"family", "config"} of instances to time too, with launch parameters chosen by their
+                               // families
+    bool any_launch = false;   // and also with other launch parameters
+    std::size_t offers = 0;    // how many kernels of the ranking of the portfolio and the defaults to time too
+    std::size_t search = 0;    // how many kernels that a tune would try first, of the whole spaces, to time too
+    std::size_t searched = 0;  // for how many problems: the last ones; 0: all
     int samples = 5;           // samples of a turn
-    std::string trains;        // "zero" or "any" beta alone, each layout has one type, a third of the problems is not aligned
-    std::string shapes;        // problems in words, a line each, as `autotune sweep --shapes` reads them; empty: drawn
-    int n = 0, k = 0;          // extents of the one weight of all problems, stored along K, in bf16; 0: random
-    bool has_vendor = true;    // cuBLAS is timed
-    bool background = true;    // first calls under on_miss = background are
-    std::string database;      // trials are recorded there
-    std::string shipped;       // database that the library gets as shipped; empty: none
-    std::string cache;         // folder of the first plans' cubins: empty at the start, if they are to be first plans
-    std::string json;          // a line a problem
+    std::string trains;      // "zero" or "any": only this beta, each layout has one type, a third of the problems is not aligned
+    std::string shapes;      // problems as words, one per line, as for `autotune sweep --shapes`; empty: random
+    int n = 0, k = 0;        // extents of the one weight matrix of all problems, stored along K, in bf16; 0: random
+    bool has_vendor = true;  // cuBLAS is timed
+    bool background = true;  // also time first calls under on_miss = background
+    std::string database;    // trials are recorded in this database
+    std::string shipped;     // database passed to the library as shipped; empty: none
+    std::string cache;       // folder of the first plans' cubins; must be empty at the start for them to be first plans
+    std::string json;        // a line a problem
 };
 
 Options parse(int count, char** words) {
@@ -114,10 +115,10 @@ Options parse(int count, char** words) {
 
 struct Drawn {
     Problem problem;
-    GemmProblem asked;  // the same for the library
+    GemmProblem asked;  // the same in the library's form
 };
 
-// Log-uniform extents: M in 1..16384, N and K in 64..32768; half of them in multiples of 8, as rows of 16 bytes are.
+// Log-uniform extents: M in 1..16384, N and K in 64..32768; half of them multiples of 8, which give rows of whole 16 bytes.
 class Draw {
   public:
     Draw(const Catalogue& catalogue, const Options& options)
@@ -189,11 +190,11 @@ std::vector<Candidate> read_instances(const std::string& path) {
 
 struct Contestant {
     Candidate candidate;
-    std::string compile_key;  // what decides a kernel's code
+    std::string compile_key;  // everything that determines a kernel's code
     std::optional<double> predicted_us, us;
 };
 
-// By the clock, and in processor time of the calling thread: what lies between is waiting.
+// Wall time, and processor time of the calling thread; the difference is waiting.
 struct HostCost {
     double us = 0, processor_us = 0;
 };
@@ -213,7 +214,7 @@ struct Item {
     std::optional<double> cublas_us;
 };
 
-// Some legal launch parameters beside those that the family chooses, for what a cost model is fitted to.
+// Some legal launch parameters other than the family's choice, as data for fitting a cost model.
 std::vector<Config> other_launches(const Config& chosen, const SearchSpace& rules, std::mt19937_64& random) {
     std::vector<Config> others;
     for (int tries = 0; tries < 24 && others.size() < 2; ++tries) {
@@ -255,7 +256,7 @@ class Bench {
     std::shared_ptr<const gpu::Library> load(const jit::Compiled& compiled) const {
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     }
-    // body(i) for each i, on `threads` threads with the context.
+    // Runs body(i) for each i, on `threads` threads with the context.
     void on_threads(std::size_t count, const std::function<void(std::size_t)>& body) const {
         std::atomic<std::size_t> next{0};
         std::vector<std::thread> threads;
@@ -301,7 +302,7 @@ class Bench {
     std::atomic<bool> is_over_{false};  // nothing more is compiled
 };
 
-// The library makes all plans, on many threads at once, from a cold cache: what a server's first calls are.
+// The library makes all plans, on many threads at once, from a cold cache, like a server's first calls.
 void Bench::plan_all() {
     autotune::Options settings;
     settings.database = "";
@@ -346,7 +347,7 @@ void Bench::call_in_background() {
     const double begun = seconds();
     const Handle handle(settings);
     const double created = seconds();
-    constexpr std::size_t kRoom = std::size_t{1} << 30;  // for A and B, and as much for C
+    constexpr std::size_t kRoom = std::size_t{1} << 30;  // for A and B together, and the same for C
     const gpu::Buffer inputs(driver_, kRoom), output(driver_, kRoom);
     const auto address = [](const gpu::Buffer& buffer, std::size_t offset) {
         return reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address() + offset));
@@ -377,8 +378,8 @@ void Bench::call_in_background() {
         created - begun, us.size(), us[us.size() / 2], us[us.size() * 99 / 100], us.back(), refused);
 }
 
-// The first that the library would choose from the portfolio and the families' defaults, and some of the others that are
-// predicted within three times of the first: what a choice is judged by.
+// The candidate that the library would choose from the portfolio and the families' defaults, and some others predicted within
+// three times of it, with which the choice is compared.
 std::vector<Candidate> Bench::ranked_offers(const Problem& problem, std::mt19937_64& random) const {
     std::vector<Candidate> offers;
     if (const db::Portfolio* known = dispatch::portfolio_for(portfolios_, problem.class_key(), gpu_.device.arch()))
@@ -387,7 +388,7 @@ std::vector<Candidate> Bench::ranked_offers(const Problem& problem, std::mt19937
     std::vector<OfferRanking::Ranked> ranked = OfferRanking(catalogue_, problem, gpu_.device).best(offers, offers.size());
     const auto is_far = [&](const OfferRanking::Ranked& each) { return each.predicted_us > 3 * ranked.front().predicted_us; };
     ranked.erase(std::find_if(ranked.begin(), ranked.end(), is_far), ranked.end());
-    // Where rows are not aligned each problem's kernels are its own: half as many can be compiled.
+    // If rows are not aligned, each problem has its own kernels, and only half as many can be compiled.
     const std::size_t wanted = problem.class_key().ends_with("align=16,16,16") ? options_.offers : (options_.offers + 1) / 2;
     const std::size_t first = std::min(wanted, ranked.size());
     std::shuffle(ranked.begin() + static_cast<std::ptrdiff_t>(first), ranked.end(), random);
@@ -429,7 +430,7 @@ void Bench::add_contestants() {
             least_us = std::min(least_us, us);
             defaults.emplace(name, std::pair{us, config});
         }
-        // Those that are predicted far behind take long, and teach nothing.
+        // Those predicted far behind take long and give no information.
         for (const auto& [name, each] : defaults)
             if (each.first < 2.5 * least_us) add(name, each.second);
         const bool is_aligned = item.drawn.problem.class_key().ends_with("align=16,16,16");
@@ -437,7 +438,7 @@ void Bench::add_contestants() {
         for (const Candidate& instance : instances) {
             ++position;
             if (!rules.contains(instance.family)) continue;
-            if (!is_aligned && (position + i) % 6 != 0) continue;  // each takes a compile of its own
+            if (!is_aligned && (position + i) % 6 != 0) continue;  // each needs a compilation of its own
             const Config chosen = relaunch.at(instance.family)(instance.config).of(instance.config);
             add(instance.family, chosen);
             if (!options_.any_launch || !is_aligned) continue;
@@ -472,7 +473,7 @@ void Bench::add_contestants() {
     });
 }
 
-// In the order in which they are timed, which goes on meanwhile.
+// In the order of timing, which runs at the same time.
 void Bench::compile_all() {
     std::vector<Code*> all;
     for (auto& [key, code] : codes_) all.push_back(&code);
@@ -497,7 +498,7 @@ void Bench::compile_all() {
                 failed.load());
 }
 
-// All contestants twice, in turns, and the vendor with each turn: the lesser median counts.
+// All contestants twice, alternating, and the vendor each time: the lower median counts.
 void Bench::time_item(Item& item, db::Store* store) {
     ProblemFixture bench(gpu_, *harness_, catalogue_.op_of(item.drawn.problem), item.drawn.problem, ProblemFixture::Options{});
     Runnable cublas;

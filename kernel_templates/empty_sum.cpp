@@ -11,7 +11,7 @@ namespace autotune {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kMostBlocks = 65536;  // the kernel loops over the rest
+constexpr std::int64_t kMostBlocks = 65536;  // the kernel loops over the remaining elements
 
 const Op* op_of(const Problem& problem) {
     const std::vector<const Op*>& ops = registry().ops;
@@ -56,7 +56,7 @@ class EmptySumFamily final : public Family {
     }
     SearchSpace space(const Problem&, const Device&) const override { return {}; }
     std::vector<Binding> facts(const Problem&) const override { return {}; }
-    // For a problem that it refuses, no steps: its code is loaded ahead for problems that nobody has named yet.
+    // For a problem that it refuses, the plan has no steps: the code is loaded ahead, before there is a problem.
     LaunchPlan plan(const Problem& problem, const Config&, const Device&) const override {
         LaunchPlan plan;
         const Op* const op = op_of(problem);

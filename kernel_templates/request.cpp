@@ -36,7 +36,7 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     const std::string least = "at least " + std::to_string(range.least);
     if (parsed == Parsed::no_number && extent.text.empty()) refuse(where + " is missing; give a whole number of " + least);
     if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(extent.text) + "'; give a whole number of " + least);
-    // "4,096x4,096" is a list of 4 and 096 to the command.
+    // The command reads "4,096x4,096" as a list of 4 and 096.
     if (extent.text.size() > 1 && extent.text.front() == '0')
         refuse(where + " is '" + std::string(extent.text) + "'; write it without a 0 in front, and 4096 without a comma");
     if (parsed == Parsed::number && value < range.least) {
@@ -64,7 +64,7 @@ std::string checked_word(const std::string& name, const std::string& value, cons
     return word;
 }
 
-// An option as the op spells its name and its value. `known`: the options of the op.
+// An option with its name and value in the op's spelling. `known`: the options of the op.
 std::pair<std::string, std::string> checked_option(const Op& op, const std::vector<OpOption>& known,
                                                    const std::pair<std::string, std::string>& given) {
     const std::vector<std::string> names = names_of(known);
@@ -186,8 +186,8 @@ std::vector<int> parse_alignments(const RequestOptions& options, std::size_t ele
 
 namespace {
 
-// Bytes of the elements, each counted as often as it is repeated, or of what they span, whichever is more; nullopt if 64 bits do
-// not hold it.
+// Bytes of the elements, each counted as often as it is repeated, or bytes that they span, whichever is more; nullopt if that
+// exceeds 64 bits.
 std::optional<std::int64_t> largest_size(const Tensor& tensor) {
     std::optional<std::int64_t> elements = 1, last = 0;
     for (const Dim& dim : tensor.dims) {

@@ -16,11 +16,11 @@ Config StructuredFamily::default_config(const Problem& problem, const Device& de
     return legal_default(rules(problem, device), problem, device);
 }
 
-// What the family usually takes, where its rules allow that here.
+// The family's usual config, if its rules allow it here.
 Config StructuredFamily::legal_default(const SearchSpace& space, const Problem& problem, const Device& device) const {
     const Config usual = usual_config(space, problem, device);
     if (!usual.empty() && space.contains(usual)) return usual;
-    // The first is looked for only where it is needed: that walk takes longer than all else here.
+    // The first config is only computed if needed, because that walk takes longer than everything else here.
     return space.first().value_or(Config{});
 }
 

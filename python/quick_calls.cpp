@@ -1,13 +1,13 @@
-// What ctypes cannot do for CPython: see _library.py.
+// Two things that ctypes cannot do for CPython: see _library.py.
 //
-// - Launches: ctypes takes 0.3 us to make one foreign call.
-// - Calls from threads that Python does not know: the library's log, and the driver's word that a graph has ended. A thread that
-//   asks for the interpreter's lock while Python ends is ended by Python, which unwinds through the library's frames and aborts
-//   the process. So such calls count themselves, and none begins once `end_calls` was called, at exit.
+// - Launches: ctypes takes 0.3 us per foreign call.
+// - Calls from threads that Python does not know: the library's log, and the driver's callback when a graph has ended. If a
+// thread requests the interpreter's lock while Python ends, Python ends the thread, which unwinds through the library's frames
+// and aborts the process. So such calls count themselves, and none begins once `end_calls` was called at exit.
 //
-// The few names of Python that are needed are declared here, all of its stable ABI, so that no Python's headers are needed to
-// build this and one library serves every CPython from 3.9 on. Its loader does without it where a Python is another one. Calls
-// hold the interpreter's lock.
+// The few Python functions that are needed are declared here, all from its stable ABI. So no Python headers are needed to build
+// this, and one library serves every CPython from 3.9 on. On other Pythons the loader works without it. Calls hold the
+// interpreter's lock.
 #include <time.h>
 
 #include <atomic>
@@ -64,7 +64,7 @@ namespace {
 
 constexpr int kFastCall = 0x80, kKeywords = 0x02;  // METH_FASTCALL, METH_KEYWORDS
 
-// Sets an exception and answers false for what is no integer, or none of 64 bits without a sign.
+// Reads an unsigned integer of at most 64 bits; otherwise sets an exception and returns false.
 bool read_word(PyObject* argument, void** word) {
     static_assert(sizeof(void*) == sizeof(unsigned long long));
     const unsigned long long value = PyLong_AsUnsignedLongLong(argument);
@@ -85,7 +85,7 @@ bool read_all_words(const char* name, PyObject* const* arguments, std::ptrdiff_t
     return false;
 }
 
-// self: the address of autotune_run(), and so below.
+// self: the address of autotune_run(); the same below.
 PyObject* run(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
     void* words[3];
     if (!read_all_words("run", arguments, count, words)) return nullptr;
@@ -104,8 +104,8 @@ PyObject* gemm(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count,
 
 constexpr std::ptrdiff_t kFixed = 5, kMostTensors = 32;
 
-// plan, call, workspace, bytes of it, stream, addresses of the tensors: the call with these in the place of its own, which stays
-// as it is, so that threads share it.
+// Arguments: plan, call, workspace, its bytes, stream, addresses of the tensors. They replace those of the call, which does not
+// change, so that threads can share it.
 PyObject* run_on(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
     void* words[kFixed + kMostTensors];
     if (count < kFixed || count > kFixed + kMostTensors)
@@ -123,16 +123,16 @@ PyObject* run_on(PyObject* self, PyObject* const* arguments, std::ptrdiff_t coun
 
 bool is_int(PyObject* object) {
     PyObject* const type = PyObject_Type(object);
-    Py_DecRef(type);  // what `object` has keeps it alive
+    Py_DecRef(type);  // `object` keeps it alive
     return type == reinterpret_cast<PyObject*>(&PyLong_Type);
 }
 
-// The CUstream of a launch's argument. An int is taken at once; `convert`, a Python function, knows what else is a stream and
-// what is wrong with the rest. Sets an exception and answers false where nothing can be taken.
+// The CUstream for a launch's argument. An int is used directly; `convert`, a Python function, converts other stream objects and
+// reports errors. Sets an exception and returns false if that fails.
 bool read_stream(PyObject* argument, PyObject* convert, void** stream) {
     if (is_int(argument)) {
         if (read_word(argument, stream)) return true;
-        PyErr_Clear();  // it does not fit: `convert` has a better sentence
+        PyErr_Clear();  // it does not fit: `convert` has a better message
     }
     PyObject* const handle = PyObject_CallFunctionObjArgs(convert, argument, nullptr);
     if (handle == nullptr) return false;
@@ -141,8 +141,8 @@ bool read_stream(PyObject* argument, PyObject* convert, void** stream) {
     return is_read;
 }
 
-// self: a tuple of the addresses of autotune_run(), of the plan and of the call, of what raises for a status, of what gives a
-// stream's handle, and of what must live.
+// self: a tuple of the addresses of autotune_run(), of the plan and of the call, the function that raises for a status, the
+// function that returns a stream's handle, and objects to keep alive.
 PyObject* launch(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject* keywords) {
     const std::ptrdiff_t named = keywords == nullptr ? 0 : PyTuple_Size(keywords);
     if (count + named > 1 || (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, 0), "stream") != 0))
@@ -169,7 +169,7 @@ std::atomic<bool> has_ended{false};
 std::atomic<long> inside{0};
 
 // A call into Python, if that is still possible. Both operations are sequentially consistent: either end_calls() sees this one
-// and waits for it, or this one sees that the end has come.
+// and waits for it, or this one sees that the end has begun.
 class Entry {
   public:
     Entry() {
@@ -219,16 +219,17 @@ int tell_of_ended_graphs(void*) {
     return 0;
 }
 
-// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where nothing of CUDA
-// may be called; the main thread hears of it at its next opportunity.
+// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where CUDA must not be
+// called; the main thread is told at its next opportunity.
 void graph_is_gone(void* number) {
     const Entry entry;
     if (!entry) return;
     auto* const node = new (std::nothrow) Ended{number, ended_graphs.load()};
-    if (node == nullptr) return;  // kept for good, then
+    if (node == nullptr) return;  // then it is never released
     while (!ended_graphs.compare_exchange_weak(node->next, node)) {
     }
-    Py_AddPendingCall(tell_of_ended_graphs, nullptr);  // a full queue has such a call already, or one of another graph will come
+    Py_AddPendingCall(tell_of_ended_graphs, nullptr);  // if the queue is full, it has such a call already, or another graph will
+                                                       // add one
 }
 
 // The numbers of the graphs that have ended since the last call, as a list.
@@ -245,7 +246,7 @@ PyObject* ended(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     return list;
 }
 
-// Lets no further call in, and waits up to ten seconds for those that have begun, which may want the interpreter's lock to end.
+// Lets no further call begin, and waits up to ten seconds for running ones, which may need the interpreter's lock to end.
 PyObject* end_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     has_ended.store(true);
     void* const state = PyEval_SaveThread();
@@ -256,7 +257,7 @@ PyObject* end_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     return &_Py_NoneStruct;
 }
 
-// In a child of fork(): the threads that were inside are the parent's.
+// In a child of fork(): the running calls belong to the parent's threads.
 PyObject* forget_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     inside.store(0);
     Py_IncRef(&_Py_NoneStruct);
@@ -275,7 +276,7 @@ PyMethodDef launch_method = {
 
 }  // namespace
 
-// Each answers a new builtin function, or null with an exception set.
+// Each returns a new builtin function, or null with an exception set.
 extern "C" {
 [[gnu::visibility("default")]] PyObject* autotune_quick_run(PyObject* address) {
     return PyCFunction_NewEx(&run_method, address, nullptr);
@@ -289,7 +290,7 @@ extern "C" {
 [[gnu::visibility("default")]] PyObject* autotune_quick_launch(PyObject* bound) {
     return PyCFunction_NewEx(&launch_method, bound, nullptr);
 }
-// The addresses of functions for the library and the driver, which call them on threads of their own.
+// Addresses of functions that the library and the driver call on their own threads.
 [[gnu::visibility("default")]] void* autotune_quick_hear() {
     return reinterpret_cast<void*>(hear);
 }

@@ -1,4 +1,4 @@
-// What one call costs the host: see benchmarks/README.md.
+// The host's cost of one call: see benchmarks/README.md.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 struct Options {
     long long m = 128, n = 128, k = 128;
     int rounds = 200;
-    int calls = 64;  // a round: fewer than the driver's queue holds, so that no call waits for the GPU
+    int calls = 64;  // per round: fewer than fit into the driver's queue, so that no call waits for the GPU
     bool json = false;
 };
 

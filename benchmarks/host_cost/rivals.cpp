@@ -71,7 +71,7 @@ struct RawStep {
     std::unique_ptr<Packed> packed;
 };
 
-// "gemm/mma block_m=128 ...", as autotune_plan_candidate() says it.
+// "gemm/mma block_m=128 ...", the form of autotune_plan_candidate().
 Candidate parse_candidate(const std::string& text) {
     std::istringstream words(text);
     Candidate candidate;
@@ -139,7 +139,7 @@ Rival through_one_call(const Bench& bench) {
 
 namespace {
 
-// The same product and call, as any op is described.
+// The same product and call through the generic description.
 class Described {
   public:
     explicit Described(const Bench& bench)

@@ -18,7 +18,7 @@ struct Rival {
     std::function<void()> call;
 };
 
-// Everything that the calls use, alive as long as they are made.
+// Everything that the calls use; lives as long as they are made.
 struct Bench {
     std::shared_ptr<const gpu::Driver> driver;
     const gpu::Stream& stream;
@@ -28,14 +28,14 @@ struct Bench {
     GemmPlan::Call call;
 };
 
-// The plan's kernels through the driver alone: parameters are packed once, here.
+// The plan's kernels started with driver calls only: parameters are packed once, here.
 Rival raw_launches(const Bench& bench);
 Rival through_plan(const Bench& bench);
 Rival through_one_call(const Bench& bench);
-// The same two for a caller who describes the product as any op is described.
+// The same two through the generic description.
 Rival through_generic_plan(const Bench& bench);
 Rival through_generic_call(const Bench& bench);
-// No value without cuBLAS, and then `why` says so.
+// Empty without cuBLAS, with the reason in `why`.
 std::vector<Rival> through_vendor(const Bench& bench, std::string& why);
 
 }  // namespace autotune::host_cost

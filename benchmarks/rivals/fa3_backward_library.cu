@@ -71,13 +71,13 @@ void set_problem(const Extents& e, Flash_bwd_params& p) {
 
 }  // namespace
 
-// The rows to which its sums of dQ, deltas and logarithms are padded.
+// The padded number of rows of its sums of dQ, deltas and logarithms.
 extern "C" int fa3_padded_rows(const Extents* e) {
     return (e->length + tile_rows(*e) - 1) / tile_rows(*e) * tile_rows(*e);
 }
 
-// 0 or -1 where there is no instantiation. Tensors: q, k, v, o, lse, dO, dQ, dK, dV, dense, [batch, heads, length, size]; then, of padded
-// rows, sums of dQ, deltas and logarithms in f32, and an int for each of their tiles.
+// Returns 0, or -1 if there is no instantiation. Tensors: q, k, v, o, lse, dO, dQ, dK, dV, dense, [batch, heads, length, size];
+// then, with padded rows, sums of dQ, deltas and logarithms in f32, and an int for each of their tiles.
 extern "C" int fa3_backward(const Extents* e, void* const* tensors, void* stream) {
     Flash_bwd_params p{};
     set_strides(*e, p);

@@ -113,7 +113,7 @@ bool launch_whole(const Extents& e, Flash_fwd_params& p, cudaStream_t stream) {
 
 }  // namespace
 
-// What flash_api.cpp chooses for sequences of one length.
+// The number of splits that flash_api.cpp chooses for sequences of one length.
 extern "C" int fa3_splits(const Extents* e) {
     const auto tile = tile_size_fwd_sm90(e->size, e->size, e->causal != 0, false);
     const int rows = std::get<0>(tile), columns = std::get<1>(tile);
@@ -122,8 +122,8 @@ extern "C" int fa3_splits(const Extents* e) {
                                 e->causal != 0, 128);
 }
 
-// 0 or -1 where there is no instantiation. Tensors are dense, [batch, heads, length, size]. `counter` is a zeroed int that no other
-// launch uses before it is zeroed again. With splits > 1 the parts hold splits times the size of o and of lse.
+// Returns 0, or -1 if there is no instantiation. Tensors are dense, [batch, heads, length, size]. `counter` is a zeroed int that
+// no other launch uses before it is zeroed again. With splits > 1 the parts have splits times the size of o and of lse.
 extern "C" int fa3_forward(const Extents* e, int splits, void* const* tensors, int* counter, void* stream) {
     Flash_fwd_params p{};
     set_strides(*e, p);

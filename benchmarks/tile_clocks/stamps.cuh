@@ -13,7 +13,7 @@ struct Stamps {
         parts[part] += clock - last;
         last = clock;
     }
-    // The first wait ends where the second begins, less one stage's issue.
+    // The first wait ends where the second begins, minus the issue of one stage.
     __device__ __forceinline__ void first_wait_is_over() { end(0); }
     __device__ __forceinline__ void write(long long* to, int group) const {
         if (threadIdx.x % 128 != 0) return;

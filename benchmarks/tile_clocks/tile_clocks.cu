@@ -1,4 +1,4 @@
-// Runs a rendered kernel of gemm/wgmma that has clock stamps (tile_clocks.py) and prints the mean clocks of a tile's parts.
+// Runs a rendered kernel of gemm/wgmma with clock stamps (tile_clocks.py) and prints the mean clocks of a tile's parts.
 #include KERNEL_SOURCE
 
 #include <cuda.h>
@@ -36,7 +36,7 @@ TensorMap map_of(Encode encode, void* at, cuuint64_t rows, cuuint64_t columns, c
     return to;
 }
 
-// About N(0,1): sums of four uniform numbers.
+// Approximately N(0,1): sums of four uniform numbers.
 __global__ void fill(__nv_bfloat16* to, size_t count, unsigned seed) {
     for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += size_t{gridDim.x} * blockDim.x) {
         unsigned hash = static_cast<unsigned>(i * 2654435761u) ^ seed;

@@ -1,5 +1,5 @@
-// The few driver calls that the example needs, found at run time. A program that uses the CUDA runtime has cudaMalloc and
-// cudaMemcpy instead and needs none of this.
+// The few driver calls that the example needs, found at run time. A program with the CUDA runtime uses cudaMalloc and cudaMemcpy
+// instead and needs none of this.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 
 class CudaDriver {
   public:
-    // Opens the driver and makes the primary context of device 0 current. Throws std::runtime_error if that cannot be.
+    // Opens the driver and makes the primary context of device 0 current. Throws std::runtime_error if that fails.
     CudaDriver() : library_(dlopen("libcuda.so.1", RTLD_NOW)) {
         if (library_ == nullptr) throw std::runtime_error("libcuda.so.1 cannot be opened");
         check(call<int(unsigned)>("cuInit")(0), "cuInit");

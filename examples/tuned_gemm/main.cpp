@@ -9,7 +9,7 @@
 
 namespace {
 
-// Integers from -2 to 2 as f16: their products and sums are exact, so the answer can be compared exactly.
+// Integers from -2 to 2 in f16: their products and sums are exact, so the results can be compared exactly.
 std::vector<std::uint16_t> integers(std::size_t count, unsigned seed) {
     constexpr std::uint16_t words[] = {0xc000, 0xbc00, 0x0000, 0x3c00, 0x4000};
     std::vector<std::uint16_t> values(count);
@@ -64,7 +64,7 @@ int run(const Shape& shape) {
     cuda.synchronize();
     cuda.download(c.data(), device_c, c.size() * 2);
 
-    problem.beta = AUTOTUNE_BETA_ZERO;  // as tuned_gemm saw it: this plan is the one that just ran
+    problem.beta = AUTOTUNE_BETA_ZERO;  // as in tuned_gemm's call: this plan is the one that just ran
     const autotune::GemmPlan plan(handle, problem);
     std::printf("%lldx%lldx%lld: %s, origin %s\n", static_cast<long long>(shape.m), static_cast<long long>(shape.n),
                 static_cast<long long>(shape.k), plan.candidate(), autotune_origin_string(plan.origin()));

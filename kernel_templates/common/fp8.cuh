@@ -16,7 +16,7 @@ __device__ __forceinline__ f32 to_f32(e4m3 x) {
     const f32 small = static_cast<f32>(magnitude) * 0.001953125f;
     return __uint_as_float(sign | (magnitude < 8 ? __float_as_uint(small) : (magnitude << 20) + (120u << 23)));
 }
-// ---- from f32: rounded once, to nearest, ties to even; what is too large becomes the largest number ----
+// ---- from f32: rounded once, to nearest, ties to even; values that are too large become the largest number ----
 
 __device__ __forceinline__ u16 fp8_pair(e4m3, f32 low, f32 high) {
     u16 pair;

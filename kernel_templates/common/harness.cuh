@@ -278,8 +278,8 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
     publish(mine, result);
 }
 
-// y += M x or, if `transposed`, y += M^T x, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the number of elements that
-// are not integers, which count as 0. A warp takes a stretch of a row, or 32 columns of a stretch of rows.
+// y += M x or, if `transposed`, y += M^T x, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the number of
+// elements that are not integers, which count as 0. A warp processes a part of a row, or 32 columns of some rows.
 extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
                                             i64 cols, i64 ld, i64 batch, i64 batch_stride) {
     const Matrix matrix = {rows, cols, ld, batch, batch_stride};

@@ -157,7 +157,7 @@ __device__ __forceinline__ void store_matrices_transposed(u32 address, u32 r0, u
                  : "memory");
 }
 
-// ---- between the blocks of a cluster ----
+// ---- communication between the blocks of a cluster ----
 
 // Sends four floats to `address` in block `rank`; the barrier there counts 16 bytes. Both are offsets that are valid in every block.
 __device__ __forceinline__ void send_remote(u32 address, u32 barrier, u32 rank, const float* values) {
@@ -187,8 +187,9 @@ __device__ __forceinline__ void load_shared(u32 address, u32* pairs) {
 
 // ---- multiplications ----
 
-// d = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory; d is n / 2 registers of f32, or n / 4 of f16 pairs in the
-// same places. One specialisation for each n in 16, 32, ..., 256: inline PTX needs its register list spelled out (common/wgmma_registers.cuh).
+// d = A(64 x 16) B(16 x n) + (accumulate ? d : 0), A and B in shared memory; d is n / 2 registers of f32, or n / 4 of f16 pairs
+// in the same positions. One specialisation for each n in 16, 32, ..., 256: inline PTX needs its register list spelled out
+// (common/wgmma_registers.cuh).
 template <int n, typename In, typename Acc, int trans_a, int trans_b>
 struct Wgmma;
 

@@ -5,7 +5,7 @@
 
 namespace ptx {
 
-// Address of a generic pointer to shared memory, as shared-memory instructions take it.
+// Converts a generic pointer to shared memory to the address that shared-memory instructions take.
 __device__ __forceinline__ u32 shared_address(const void* pointer) {
     return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
@@ -44,7 +44,7 @@ __device__ __forceinline__ void st_shared(u32 address, uint4 value) {
 
 // ---- mbarrier of one block: a barrier whose arrival and wait are two instructions ----
 
-// REQUIRES: one thread does so, and the block synchronises before the first arrival.
+// REQUIRES: called by one thread, and the block synchronises before the first arrival.
 __device__ __forceinline__ void mbarrier_init(u32 barrier, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }

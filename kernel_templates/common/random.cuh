@@ -1,5 +1,5 @@
-// The numbers that tensors are filled with. One text for device and host (fill.h), exact in integers and f64 but for one addition,
-// so both give the same bits for the same (seed, tensor, batch, row, col).
+// The numbers that tensors are filled with. One text for device and host (fill.h), exact in integers and f64 except for one
+// addition, so both give the same bits for the same (seed, tensor, batch, row, col).
 #pragma once
 
 #ifdef __CUDACC__

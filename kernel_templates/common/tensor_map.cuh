@@ -66,7 +66,7 @@ __device__ __forceinline__ void make_map(TensorMap* to, const MapFields& fields)
                  : "memory");
 }
 
-// Called by each thread that uses a map which another kernel made, after that kernel's end.
+// Called by each thread that uses a map made by another kernel, after that kernel has ended.
 __device__ __forceinline__ void acquire_map(const TensorMap* map) {
     asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }

@@ -78,8 +78,8 @@ __device__ __forceinline__ f64 from_f32<f64>(f32 value) {
     return static_cast<f64>(value);
 }
 
-// Truncates, and sets the last bit if anything was lost. Rounding the result again, to a type at least two bits narrower, equals rounding
-// the f64 directly.
+// Truncates, and sets the last bit if the result is inexact. Rounding the result again, to a type at least two bits narrower,
+// equals rounding the f64 directly.
 __device__ __forceinline__ f32 to_f32_odd(f64 value) {
     f32 narrow;
     asm("cvt.rz.f32.f64 %0, %1;" : "=f"(narrow) : "d"(value));
@@ -142,7 +142,7 @@ struct RawBits<16> {
     using Type = uint4;
 };
 
-// `count` elements that move together, in one load or store of count * sizeof(Type) bytes (at most 16).
+// `count` elements that are moved together, in one load or store of count * sizeof(Type) bytes (at most 16).
 template <class Type, int count>
 union Pack {
     typename RawBits<static_cast<int>(sizeof(Type)) * count>::Type raw;

@@ -6,8 +6,8 @@
 
 namespace hopper {
 
-// d = A(64 x 8) B(8 x n) + (accumulate ? d : 0); d is n / 2 registers. A comes from shared memory by its descriptor, or from four registers
-// a thread: lane 4 r + t of warp w has rows 16 w + r and 16 w + r + 8 at k = t, then the same rows at k = t + 4.
+// d = A(64 x 8) B(8 x n) + (accumulate ? d : 0); d is n / 2 registers. A comes from shared memory by its descriptor, or from four
+// registers per thread: lane 4 r + t of warp w has rows 16 w + r and 16 w + r + 8 at k = t, then the same rows at k = t + 4.
 template <int n>
 struct WgmmaTf32;
 

@@ -1,6 +1,6 @@
 #pragma once
-// wmma.load, wmma.mma and wmma.store through shared memory, for sm_80 and later. A warp multiplies tiles of m x n x 16 with m * n = 256 (m
-// is 8, 16 or 32). The hardware does not define which lane holds which element, so tiles are stored by wmma.store only.
+// wmma.load, wmma.mma and wmma.store through shared memory, for sm_80 and later. A warp multiplies tiles of m x n x 16 with m * n
+// = 256 (m is 8, 16 or 32). It is undefined which lane holds which element, so only wmma.store stores tiles.
 #include "common/types.cuh"
 
 namespace wmma {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void load_b(u32 (&to)[operand_registers<In>(256 / m)]
         AT_MMA_TYPES("col.col", shape, count_a, count_b)        \
     }
 
-// sums += a b. The layouts are those that the fragments were loaded with.
+// sums += a b. The layouts must be those with which the fragments were loaded.
 template <class In, int m, bool a_row_major, bool b_row_major, class Acc>
 __device__ __forceinline__ void multiply(Sums<Acc>& sums, const u32 (&a)[operand_registers<In>(m)],
                                          const u32 (&b)[operand_registers<In>(256 / m)]) {

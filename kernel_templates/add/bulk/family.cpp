@@ -13,7 +13,7 @@ using add::View;
 
 constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kAccessBytes = 16;
-constexpr std::int64_t kReservedSmemBytes = 1024;  // what the hardware reserves for every block
+constexpr std::int64_t kReservedSmemBytes = 1024;  // shared memory that the hardware reserves for every block
 constexpr int kLeastCc = 90;
 
 // clang-format off
@@ -75,7 +75,7 @@ std::int64_t resident_blocks(const Config& c, const Device& device) {
     return std::max<std::int64_t>(1, std::min({by_threads, by_smem, std::int64_t{device.limits.blocks_per_sm}}));
 }
 
-// The kernel loops over tiles, so any grid is right.
+// The kernel loops over tiles, so any grid is valid.
 std::int64_t blocks_of(const Config& c, const View& view, const Device& device) {
     const std::int64_t tiles = add::ceil_div(view.n * view.element_bytes, c["tile_bytes"]);
     const std::int64_t wanted = c["waves"] == 0 ? kMostGridX : device.identity.sm_count * resident_blocks(c, device) * c["waves"];
@@ -88,7 +88,7 @@ double predicted_us(const View& view, const Config& config, const Device& device
     traffic.blocks = blocks_of(config, view, device);
     traffic.resident_blocks = resident_blocks(config, device);
     traffic.block_bytes = static_cast<double>(smem_bytes(config));
-    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which a load into registers does not have
+    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which loads into registers do not need
     return add::predict_us(view, traffic, device) + kHandOver_us;
 }
 

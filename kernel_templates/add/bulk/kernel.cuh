@@ -1,5 +1,5 @@
-// c = a + b through shared memory: one thread asks the hardware for tiles of a and b, `stages` of them ahead, all threads add, and
-// sums go to global memory as they are made, or back into the tile of a and from there as a bulk copy.
+// c = a + b through shared memory: one thread requests tiles of a and b, `stages` of them ahead, and all threads add. Sums are
+// stored directly to global memory, or into the tile of a and from there by a bulk copy.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
@@ -27,7 +27,7 @@ constexpr int accesses = tile_bytes / access_bytes / threads;  // accesses of a 
 constexpr int elements_per_access = access_bytes / static_cast<int>(sizeof(Element));
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
-// How many tiles back the stage lies that a step of the loop fills again. A stage that a bulk copy reads is waited for one step
+// How many steps ago the stage was used that a step of the loop refills. A stage that a bulk store reads is refilled one step
 // later, when it has long been read.
 constexpr int lag = bulk_store && stages > 1 ? 1 : 0;
 static_assert(align_a == 16 && align_b == 16 && align_c == 16, "bulk copies move aligned units of 16 bytes");
@@ -43,7 +43,7 @@ struct Arrays {
 
 struct Stage {
     u32 a, b;  // shared addresses of the two tiles
-    u32 full;  // the barrier that waits for them
+    u32 full;  // the barrier for their arrival
 };
 
 __shared__ u64 full_barriers[stages];
@@ -58,7 +58,7 @@ __device__ __forceinline__ u32 bytes_of(const Arrays& arrays, i64 tile) {
     return static_cast<u32>(smaller<i64>(arrays.bytes - tile * tile_bytes, tile_bytes));
 }
 
-// Nothing beyond the last tile.
+// Requests nothing beyond the last tile.
 __device__ __forceinline__ void request(const Arrays& arrays, const Stage& stage, i64 tile) {
     if (tile >= arrays.tiles) return;
     const u32 bytes = bytes_of(arrays, tile);
@@ -78,7 +78,7 @@ __device__ __forceinline__ uint4 sum_of(const uint4& left, const uint4& right) {
             sum_of_words<Element>(left.w, right.w)};
 }
 
-// `bytes` of a tile have arrived.
+// Adds a tile of which `bytes` have arrived.
 __device__ __forceinline__ void add_tile(const Stage& stage, u8* c, u32 bytes) {
     uint4 sums[accesses];
 #pragma unroll

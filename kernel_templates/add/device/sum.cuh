@@ -1,12 +1,12 @@
-// Sums of elements, each rounded once to the element's type. f16 and bf16 go in pairs, a 32-bit word each.
+// Sums of elements, each rounded once to the element's type. f16 and bf16 are added in pairs, one 32-bit word each.
 #pragma once
 
 #include "common/types.cuh"
 
 namespace {
 
-// The elements of one 32-bit word: one f32, or two of 16 bits. bf16 has an instruction for a * 1 + b on every GPU, for a + b only
-// from sm_90 on.
+// The elements of one 32-bit word: one f32, or two of 16 bits. For bf16 every GPU has an instruction for a * 1 + b, but only
+// sm_90 and later have one for a + b.
 template <class Type>
 __device__ __forceinline__ u32 sum_of_words(u32 left, u32 right) {
     u32 sum;

@@ -13,7 +13,7 @@ constexpr double kLatency_us = 0.8;       // time of a load that misses every ca
 constexpr double kReachableShare = 0.93;  // share of the memory's peak that is reached, reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2
 constexpr double kBlockStart_us = 0.004;  // time for which an SM is busy with it
-constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that nothing else hides
+constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that are not hidden
 
 }  // namespace
 
@@ -48,7 +48,7 @@ Constraint pdl_constraint(const Device& device) {
             }};
 }
 
-// Bytes in flight over the latency is what a memory system can be asked for at most (Little's law).
+// The rate of a memory system is at most the bytes in flight / the latency (Little's law).
 double predict_us(const View& view, const Traffic& traffic, const Device& device) {
     const auto elements = static_cast<double>(std::max<std::int64_t>(view.n, 1));
     const double read_bytes = 2 * elements * static_cast<double>(view.element_bytes);

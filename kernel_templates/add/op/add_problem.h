@@ -15,7 +15,7 @@ namespace autotune::add {
 // Tensor indices of every add problem.
 enum TensorIndex : int { kA = 0, kB = 1, kC = 2 };
 
-// c[i] = a[i] + b[i] for i < n: an add problem's facts under names.
+// The properties of an add problem by name: c[i] = a[i] + b[i] for i < n.
 struct View {
     explicit View(const Problem& problem);
 
@@ -34,10 +34,10 @@ std::vector<Binding> facts(const Problem& problem);
 // The arguments of every add kernel: a, b, c, n.
 std::vector<Argument> arguments(const Problem& problem);
 
-// The longest problem, in elements: what the database keeps of an extent.
+// The longest problem, in elements: the largest extent that the database stores.
 inline constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
-// What makes an add problem, however it was said.
+// Describes an add problem; words and tensor descriptions are both converted to it.
 struct Spec {
     std::int64_t length = 0;
     DType type = DType::f32;
@@ -52,7 +52,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description);
 // Lengths around `config`'s tile, in the class of `problem`.
 std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, const Config& config);
 
-// What a launch keeps in flight, from which its time is guessed.
+// The traffic of a launch, from which its time is predicted.
 struct Traffic {
     std::int64_t blocks = 1;
     std::int64_t resident_blocks = 1;  // on one SM
@@ -61,7 +61,7 @@ struct Traffic {
     bool starts_early = false;         // starts before the previous kernel ends
     double l1_share = 1;               // share of an SM's best rate that these accesses reach
 };
-// Programmatic dependent launch, which every add family can be launched with: the parameter, and where it exists.
+// The parameter for programmatic dependent launch, which every add family supports, and the condition for it.
 #define ADD_PDL_PARAMETER(ROW) \
     ROW(pdl, 0, launch, "1: programmatic dependent launch: blocks start while the kernel before ends", 0, 1)
 Constraint pdl_constraint(const Device& device);

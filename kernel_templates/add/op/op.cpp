@@ -14,7 +14,7 @@ namespace {
 using add::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the rest
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining elements
 
 class AddOp final : public Op {
   public:
@@ -81,8 +81,8 @@ double AddOp::bytes(const Problem& problem) const {
 
 constexpr std::string_view kExact = "exact";
 
-// One rounding of the exact sum is all that an addition may cost, so the exact test allows nothing and the numeric one half a
-// unit in the last place.
+// An addition may cost only one rounding of the exact sum. So the exact test allows no error, and the numeric test half a unit in
+// the last place.
 double relative_bound(const View& view, const OpTest& test) {
     return test.name == kExact ? 0 : unit_roundoff(view.type);
 }

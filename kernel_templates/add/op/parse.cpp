@@ -43,7 +43,7 @@ std::int64_t described_length(const TensorDescription& tensor) {
     return length;
 }
 
-// A family's tile: elements that a block takes at once.
+// A family's tile: elements that a block processes at once.
 std::int64_t tile_of(const View& view, const Config& config) {
     if (const auto bytes = config.find("tile_bytes")) return *bytes / view.element_bytes;
     return config.find("threads").value_or(256) * config.find("vec").value_or(1) * config.find("unroll").value_or(1);
@@ -103,7 +103,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
 
 std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, const Config& config) {
     const std::int64_t tile = tile_of(View(problem), config);
-    constexpr std::int64_t kManyTiles = 2000;  // more than a grid-stride loop takes in one round
+    constexpr std::int64_t kManyTiles = 2000;  // more than a grid-stride loop processes in one round
     std::vector<Problem> neighbours;
     const std::array<std::int64_t, 7> lengths = {1, 7, tile - 1, tile, tile + 1, 3 * tile + 17, kManyTiles * tile + 5};
     for (const std::int64_t length : lengths) {

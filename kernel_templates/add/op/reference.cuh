@@ -1,5 +1,5 @@
-// The judge of every add family, independent of them: sums in f64, which hold the sum of two numbers of any narrower type to within
-// a rounding that a second one does not see.
+// The reference of every add family, independent of them: sums in f64. Their rounding error does not change the result of
+// rounding to a narrower type.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using Element = ${element_type};

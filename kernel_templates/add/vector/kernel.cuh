@@ -1,5 +1,6 @@
-// c = a + b, each thread straight from and to global memory. A thread takes `unroll` runs of `vec` neighbouring elements, all loads
-// before the first store; a block takes a tile of threads * vec * unroll elements, or tile after tile.
+// c = a + b, each thread directly from and to global memory. A thread processes `unroll` runs of `vec` neighbouring elements,
+// with all loads before the first store. A block processes one tile of threads * vec * unroll elements, or several one after
+// another.
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"
@@ -30,12 +31,12 @@ constexpr int tile = step * unroll;
 static_assert(access_bytes >= element_bytes && access_bytes <= run_bytes && run_bytes % access_bytes == 0,
               "accesses hold whole elements of one run");
 
-// Neighbouring elements as 32-bit words; one 16-bit element lies in the low half.
+// Neighbouring elements as 32-bit words; a single 16-bit element is in the low half.
 struct Run {
     u32 words[run_words];
 };
 
-// Elements that start at a multiple of `bytes`, of which only those below `valid` are touched; the first of them comes at `at`.
+// Elements that start at a multiple of `bytes`; only those below `valid` are accessed, and the first of them is at `at`.
 template <int bytes>
 __device__ __forceinline__ void load_access(Run& run, const Element* from, int at) {
     const Element* const source = from + at;
@@ -74,7 +75,7 @@ __device__ __forceinline__ void store_access(const Run& run, Element* to, int at
     }
 }
 
-// A run of which the first `valid` elements exist: whole runs in accesses as wide as alignment allows, others element by element.
+// A run whose first `valid` elements exist: whole runs in accesses as wide as alignment allows, others element by element.
 template <int align>
 __device__ __forceinline__ void load_run(Run& run, const Element* from, i64 valid) {
     constexpr int bytes = smaller(access_bytes, align);
@@ -123,7 +124,7 @@ __device__ __forceinline__ void add_tile(const Element* a, const Element* b, Ele
 
 }  // namespace
 
-// grid.y above 1 only where a block takes one tile, and there are more tiles than grid.x holds.
+// grid.y is above 1 only if a block processes one tile and there are more tiles than grid.x allows.
 extern "C" __global__ void __launch_bounds__(threads)
     AUTOTUNE_ENTRY()(const Element* a, const Element* b, Element* c, i64 n) {
     const i64 block = blockIdx.x + static_cast<i64>(gridDim.x) * blockIdx.y;
@@ -133,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     dependent_launch::wait_for_earlier_grids();
     do {
         const i64 at = tile_at + threadIdx.x * vec;
-        // Known at compile time, or the whole tile would ask for every run whether it exists.
+        // A compile-time constant; otherwise a whole tile would check for every run whether it exists.
         if (tile_at + tile <= n) {
             add_tile(a + at, b + at, c + at, tile);
         } else {

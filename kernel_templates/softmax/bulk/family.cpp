@@ -124,10 +124,10 @@ std::int64_t power_up_to(std::int64_t value, std::int64_t least, std::int64_t mo
 
 Config usual_config(const View& view) {
     const std::int64_t accesses = row_accesses(view);
-    constexpr std::int64_t kRowOfBlock = 128 * 1024 / kAccessBytes;  // more is for a cluster
+    constexpr std::int64_t kRowOfBlock = 128 * 1024 / kAccessBytes;  // longer rows use a cluster
     std::int64_t cluster = 1;
     while (softmax::ceil_div(accesses, cluster) > kRowOfBlock && cluster < 8) cluster *= 2;
-    constexpr std::int64_t kThreads = 256, kAccessesOfThread = 16;  // a tile of 64 KiB: three blocks an SM
+    constexpr std::int64_t kThreads = 256, kAccessesOfThread = 16;  // a tile of 64 KiB: three blocks per SM
     std::int64_t per_row = power_up_to(softmax::ceil_div(accesses, cluster) / kAccessesOfThread, 8, kThreads);
     if (cluster > 1) per_row = kThreads;
     std::int64_t threads = kThreads;
@@ -135,8 +135,8 @@ Config usual_config(const View& view) {
     return config_of({threads, per_row, cluster, 0, 0, 1, 0, 0, 0, 1, 0, 0});
 }
 
-// Eight accesses a thread; a cluster shares rows of more than 64 KiB. Blocks of a persistent grid end at different times, so the
-// grid is filled several times; a cluster would lose more time by refilling its rings than that gains.
+// Eight accesses per thread; a cluster shares rows of more than 64 KiB. Blocks of a persistent grid end at different times, so
+// the grid is filled several times; a cluster would lose more time by refilling its rings than that gains.
 Config drained_config(const View& view, const Device& device) {
     constexpr std::int64_t kHeld = 8, kRowOfBlock = 64 * 1024 / kAccessBytes, kMostWaves = 8;
     const std::int64_t accesses = row_accesses(view);
@@ -191,7 +191,7 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.block_bytes = static_cast<double>(smem_bytes(c, row_accesses(view)));
     traffic.weights = 2 - held_share;
     traffic.instructions = 18 - 5 * held_share;
-    // A tile arrives as a whole before its first element is used.
+    // The whole tile must arrive before its first element is used.
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
     // A drained ring loads ahead. Blocks of a persistent grid have equal numbers of rows, and end at different times.
     const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);

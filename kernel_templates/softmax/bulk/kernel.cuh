@@ -1,8 +1,9 @@
-// Softmax of rows that bulk copies load into shared memory, `stages` tiles of rows ahead. No registers wait for memory, so few threads keep
-// it busy. The weights of the first `register_chunks` accesses of each thread stay in registers; for the rest of a long row weights are
-// computed again to be written.
-// Drained, `register_chunks` accesses are a thread's whole share of a row. It loads them into registers as soon as they have arrived, and
-// their stage is filled again while the row is computed and written. So copies never pause for a row's reductions and stores.
+// Softmax of rows that bulk copies load into shared memory, `stages` tiles of rows ahead. No registers wait for memory, so few
+// threads suffice. The weights of the first `register_chunks` accesses of each thread stay in registers; for the rest of a long
+// row weights are computed again when they are written.
+// Drained mode: `register_chunks` accesses are a thread's whole share of a row. The thread loads them into registers as soon as
+// they have arrived, and their stage is refilled while the row is computed and written. So copies never pause for a row's
+// reductions and stores.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
@@ -39,8 +40,8 @@ constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that sha
 constexpr int most_stages = 8;
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
-// How many tiles ago the stage was used that a step of the loop fills again. A stage that a bulk copy still reads is left for one more
-// step.
+// How many tiles ago the stage was used that a step of the loop refills. A stage that a bulk store still reads is refilled one
+// step later.
 constexpr int lag_of_store = bulk_store ? 1 : 0;
 static_assert(align_x == 16 && align_y == 16, "bulk copies move aligned units of 16 bytes");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
@@ -109,12 +110,12 @@ __device__ __forceinline__ void weigh(const Pack<Element, vec>& pack, f32 origin
     for (int j = 0; j < vec; ++j) weights[j] = softmax::weight(softmax::value_of<negative>(pack.at[j]), origin, slope);
 }
 
-// A thread's part of a row. Weights are relative to its own peak or, drained, to that of the row's lanes in its warp.
+// A thread's part of a row. Weights are relative to its own peak or, in drained mode, to that of the row's lanes in its warp.
 struct Weights {
     f32 of[register_chunks > 0 ? register_chunks : 1][vec];
     Part mine;
 
-    // Does nothing if there is no row. `refill` is called once the whole block has its elements.
+    // Does nothing if there is no row. `refill` is called once the whole block has read its elements.
     template <class Refill>
     __device__ __forceinline__ void drain(int accesses, u32 slot, f32 slope, const Refill& refill) {
         Pack<Element, vec> packs[register_chunks];
@@ -184,7 +185,7 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
                                        f32 slope) {
     const f32 origin = softmax::origin_of(row.peak);
     const f32 inverse = softmax::inverse_of(row.sum);
-    // 0 without a peak: those weights are zeros, or NaN.
+    // 0 without a peak: those weights are zeros or NaN.
     const f32 factor = softmax::weight(weights.mine.peak, origin, slope) * inverse;
 #pragma unroll
     for (int h = 0; h < register_chunks; ++h) {
@@ -212,7 +213,7 @@ __device__ __forceinline__ void init_barriers(int stages) {
         bulk::fence_barrier_init();
     }
     __syncthreads();
-    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no shared memory to write to
+    if constexpr (cluster_blocks > 1) cluster::sync();  // before a block has begun, its shared memory must not be written
 }
 
 __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude) {

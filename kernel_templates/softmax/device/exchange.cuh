@@ -10,7 +10,7 @@ __device__ __forceinline__ Part joined_by_lanes(Part mine, int lanes, f32 slope)
 #pragma unroll
     for (int step = lanes / 2; step > 0; step /= 2) {
         const Part other = {__shfl_xor_sync(0xFFFFFFFFU, mine.peak, step), __shfl_xor_sync(0xFFFFFFFFU, mine.sum, step)};
-        // Both sides use the same operands in the same places, because otherwise their sums could differ in the last bit.
+        // Both sides use the same operands in the same positions, because otherwise their sums could differ in the last bit.
         const bool is_first = (threadIdx.x & step) == 0;
         mine = join(is_first ? mine : other, is_first ? other : mine, slope);
     }
@@ -38,11 +38,11 @@ struct Exchange {
     static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // warps of one block that share a row
     static constexpr int parts_of_row = cluster_blocks * warps;
 
-    // Two sets, used in turn: a thread may write the next rows' parts while another reads these. Ordered by block and warp.
+    // Two sets, used alternately: a thread may write the next rows' parts while another reads these. Ordered by block and warp.
     float2 parts[2][rows][groups][cluster_blocks][warps];
 
-    // Replaces each thread's part by the whole row's. `agreed`: the lanes of a warp have already combined theirs. Called by every thread of
-    // the block and of the cluster. `turn` alternates.
+    // Replaces each thread's part by the whole row's. `agreed`: the lanes of a warp have already combined theirs. Called by every
+    // thread of the block and of the cluster. `turn` alternates.
     __device__ __forceinline__ void join(Part (&mine)[rows], f32 slope, int turn) {
 #pragma unroll
         for (int r = 0; r < rows && !agreed; ++r)

@@ -6,7 +6,7 @@
 
 namespace softmax {
 
-// Functions of the hardware, accurate to 2 ulp. exp2 is 0 below the least normal number, log2 needs a normal number, and the inverse a
+// Hardware functions, accurate to 2 ulp. exp2 is 0 below the least normal number, log2 needs a normal number, and the inverse a
 // number of at least 1.
 __device__ __forceinline__ f32 exp2_of(f32 x) {
     f32 power;
@@ -53,7 +53,7 @@ __device__ __forceinline__ Part join(const Part& left, const Part& right, f32 sl
     return whole;
 }
 
-// 1 / sum; 0 for a row without weight, whose answers are zeros.
+// 1 / sum; 0 for a row without weight, whose results are zeros.
 __device__ __forceinline__ f32 inverse_of(f32 sum) {
     return sum == 0.0F ? 0.0F : reciprocal_of(sum);
 }
@@ -64,7 +64,7 @@ __device__ __forceinline__ f32 log_sum_exp(const Part& row, f32 magnitude) {
     return row.sum == 0.0F ? minus_infinity() : __fmaf_rn(row.peak, magnitude, log2_of(row.sum) * ln2);
 }
 
-// The element with weight 0, for places beyond the end of a row.
+// An element with weight 0, for positions beyond the end of a row.
 template <class Element, bool negative>
 __device__ __forceinline__ Element nothing() {
     return from_f32<Element>(negative ? -minus_infinity() : minus_infinity());

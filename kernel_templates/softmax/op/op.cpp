@@ -15,7 +15,7 @@ namespace {
 using softmax::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the rest
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining rows
 
 class SoftmaxOp final : public Op {
   public:
@@ -98,7 +98,7 @@ std::optional<std::vector<EmptySum>> SoftmaxOp::empty_sums(const Problem& proble
     return sums;
 }
 
-// Five operations an element: scale, subtract, exponential, sum, divide.
+// Five operations per element: scale, subtract, exponential, sum, divide.
 double SoftmaxOp::flops(const Problem& problem) const {
     const View view(problem);
     return 5.0 * static_cast<double>(view.rows) * static_cast<double>(view.cols);

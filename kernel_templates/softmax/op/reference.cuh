@@ -1,4 +1,4 @@
-// The judge of every softmax family, independent of them: a block for each row, in f64, in three passes.
+// The reference of every softmax family, independent of them: a block for each row, in f64, in three passes.
 #include "common/types.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -25,7 +25,7 @@ struct Sum {
     __device__ f64 operator()(f64 left, f64 right) const { return left + right; }
 };
 
-// The joined value, the same for every thread of the block.
+// The joined value, returned to every thread of the block.
 template <class Join>
 __device__ f64 joined(f64 mine, const Join& join) {
     __shared__ f64 shared[most_threads];
@@ -39,8 +39,8 @@ __device__ f64 joined(f64 mine, const Join& join) {
     return shared[0];
 }
 
-// A row whose values are all -inf has no weight: its answers are 0, and the logarithm of its sum is -inf. In a row with a NaN or +inf all
-// answers are NaN.
+// A row whose values are all -inf has no weight: its results are 0, and the logarithm of its sum is -inf. In a row with a NaN or
+// +inf all results are NaN.
 __device__ void judge_row(const Element* x, i64 cols, f64 scale, const Bounds& bounds, f64* y, f64* y_bound, f64* lse,
                           f64* lse_bound) {
     f64 peak = -infinity();

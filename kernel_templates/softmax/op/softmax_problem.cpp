@@ -57,7 +57,7 @@ std::vector<Argument> arguments(const Problem& problem) {
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
     const std::int64_t blocks = config["cluster_blocks"];
     // 132 SMs have room for 66 clusters of two blocks, 30 of four and 15 of eight, with a block on each SM
-    // (cudaOccupancyMaxActiveClusters on an H200). One more cluster waits for another's end.
+    // (cudaOccupancyMaxActiveClusters on an H200). One more cluster waits until another ends.
     const std::int64_t unusable = blocks > 2 ? kSmsWithoutClusters : 0;
     const std::int64_t filling = std::max<std::int64_t>(1, (device.identity.sm_count - unusable) * resident_blocks / blocks);
     const std::int64_t most = kMostGridX / blocks;
@@ -88,7 +88,7 @@ std::vector<Constraint> shared_constraints(const Device& device) {
     };
 }
 
-// The rate of a memory system is at most the bytes in flight over its latency (Little's law).
+// The rate of a memory system is at most the bytes in flight / its latency (Little's law).
 double predict_us(const View& view, const Traffic& traffic, const Device& device) {
     const auto sm_count = static_cast<double>(device.identity.sm_count);
     const auto blocks = static_cast<double>(std::max<std::int64_t>(traffic.blocks, 1));

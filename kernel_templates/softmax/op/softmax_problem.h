@@ -18,10 +18,10 @@ namespace autotune::softmax {
 // Tensor indices of every softmax problem.
 enum TensorIndex : int { kX = 0, kY = 1, kLse = 2 };
 
-// The longest row. Sums of more weights would lose too much in f32.
+// The longest row. Sums of more weights would lose too much accuracy in f32.
 inline constexpr std::int64_t kMostCols = std::int64_t{1} << 20;
 
-// A softmax problem's facts under names.
+// The properties of a softmax problem by name.
 struct View {
     explicit View(const Problem& problem);
 
@@ -38,7 +38,7 @@ struct View {
     double moved_bytes() const;
 };
 
-// The description from which words and tensor descriptions both make a softmax problem.
+// Describes a softmax problem; words and tensor descriptions are both converted to it.
 struct Spec {
     std::int64_t rows = 0, cols = 0;
     std::optional<std::int64_t> ldx, ldy;  // distance from one row to the next; none: dense; 0: one row of x for all
@@ -56,7 +56,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description);
 // Problems of the same class with rows and lengths around those of `problem`.
 std::vector<Problem> edge_case_problems(const Problem& problem);
 
-// ---- what is right (tests.cpp) ----
+// ---- correctness (tests.cpp) ----
 
 std::vector<OpTest> tests(const Problem& problem);
 
@@ -66,7 +66,7 @@ struct Bounds {
     double relative = 0, per_exponent = 0, least = 0, lse = 0;
 };
 Bounds bounds_of(const View& view, const OpTest& test);
-// Appends a row's answers to y, and one to lse.
+// Appends a row's results to y, and one to lse.
 void judge_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse);
 
 // The facts that every softmax family binds: element_type, align_x, align_y (bytes), negative, has_lse.
@@ -104,7 +104,7 @@ struct Traffic {
     double reads = 1;                  // times that x is read, from memory or L2
     double weights = 2;                // exponentials an element
     double instructions = 12;          // instructions for each element
-    double steps_us = 0;               // what a block waits beside memory: barriers, shuffles
+    double steps_us = 0;               // waits of a block other than for memory: barriers, shuffles
     double rounds = 1;                 // rounds of requests that a block makes one after the other
     double imbalance = 0;              // share of the time by which a persistent grid's blocks end at different times
     bool starts_early = false;         // by programmatic dependent launch

@@ -20,14 +20,14 @@ OpTest test_of(const Problem& problem, std::string name, Fill x) {
     return test;
 }
 
-// Tests whose y has a single right value, bit for bit: a power of two, 1, 0 or NaN.
+// Tests whose y has only one right value, bit for bit: a power of two, 1, 0 or NaN.
 bool is_exact(const View& view, const OpTest& test) {
     if (test.name == "constant") return std::has_single_bit(static_cast<std::uint64_t>(view.cols));
     return test.name == "one_hot" || test.name == "masked" || test.name == "infinite" || test.name == "not_a_number";
 }
 
 // The relative error of a sum of `count` positive terms in f32, with a few roundings each. Rounding errors of random sign grow
-// with the square root; no sound order of additions reaches six times that.
+// with the square root; no correct order of additions reaches six times that.
 double sum_error(std::int64_t count) {
     const auto terms = static_cast<double>(count);
     constexpr double kTerm = 20;  // the exponential, its argument, the reciprocal, the products
@@ -49,8 +49,8 @@ std::vector<OpTest> tests(const Problem& problem) {
         test_of(problem, "numeric", Fill::normal()),
     };
     all.back().is_typical = true;
-    constexpr std::int64_t kEnough = 256;  // elements; of fewer, one that is near zero fails a right kernel
-    // Answers of long rows are subnormal in f16. The rounding error of each is then compared with their mean, 1 / cols.
+    constexpr std::int64_t kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
+    // Results of long rows are subnormal in f16. The rounding error of each is then compared with their mean, 1 / cols.
     const double underflow = underflow_roundoff(view.type) * static_cast<double>(view.cols);
     if (view.rows * view.cols >= kEnough)
         all.back().outputs.front().max_norm_ratio = 2 * (unit_roundoff(view.type) + sum_error(view.cols)) + underflow;

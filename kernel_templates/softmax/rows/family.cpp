@@ -10,7 +10,7 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kOtherRegisters = 32;  // registers of a thread, beside what it holds of a row
+constexpr std::int64_t kOtherRegisters = 32;  // registers of a thread, in addition to its part of a row
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
 

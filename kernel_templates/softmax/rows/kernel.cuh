@@ -60,7 +60,7 @@ struct Row {
 struct Access {
     Pack<Element, vec> elements;
 
-    // Places beyond the end of the row have weight 0. A row beyond the last has none but such places.
+    // Positions beyond the end of the row have weight 0. A row beyond the last has only such positions.
     __device__ __forceinline__ void load(const Row& row, int at) {
         if (at < row.cols) {
             global::Load<load_hint>::run(elements.raw, row.x + at);
@@ -102,8 +102,8 @@ __device__ __forceinline__ void store(const Row& row, int at, const f32 (&weight
     }
 }
 
-// A thread's part of a row in registers: elements, or weights relative to the thread's own peak or to one that the row's lanes in its warp
-// have agreed on.
+// A thread's part of a row in registers: elements, or weights relative to the thread's own peak or to the common peak of the
+// row's lanes in its warp.
 template <bool agreed>
 struct Held {
     static constexpr bool is_whole_row = agreed && threads_per_row <= 32 && cluster_blocks == 1;
@@ -139,7 +139,7 @@ struct Held {
         return mine;
     }
     __device__ __forceinline__ void store_all(const Row& row, f32 row_origin, f32 inverse) {
-        // 0 without a peak: those weights are zeros, or NaN.
+        // 0 without a peak: those weights are zeros or NaN.
         const f32 factor = hold_weights && !is_whole_row ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
 #pragma unroll
         for (int i = 0; i < register_chunks; ++i) {
@@ -157,7 +157,7 @@ struct Held {
     }
 };
 
-// ---- what does not fit into registers is read `unroll` accesses at a time ----
+// ---- the part that does not fit into registers is read `unroll` accesses at a time ----
 
 struct Batch {
     Access accesses[unroll];
@@ -233,7 +233,7 @@ __device__ __forceinline__ void run(const Rows& all) {
     const i64 stride = static_cast<i64>(gridDim.x / cluster_blocks) * rows_per_block;
     constexpr bool agreed = warp_max_first && fits;
     __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks, agreed> exchange;
-    if constexpr (cluster_blocks > 1) cluster::sync();  // a block that has not begun has no shared memory to write to
+    if constexpr (cluster_blocks > 1) cluster::sync();  // before a block has begun, its shared memory must not be written
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
     int turn = 0;
@@ -270,8 +270,8 @@ __device__ __forceinline__ void run(const Rows& all) {
 
 }  // namespace
 
-// x and y are rows of `cols` elements, ldx and ldy apart; lse, if given, has one element a row. There are two kernels, because the code for
-// rows that do not fit into registers costs a short launch a third of its time even if unused.
+// x and y are rows of `cols` elements, ldx and ldy apart; lse, if given, has one element per row. There are two kernels, because
+// the code for rows that do not fit into registers would make short launches a third slower even if unused.
 extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     AUTOTUNE_ENTRY()(const Element* x, Element* y, f32* lse, i64 rows, i64 cols, i64 ldx, i64 ldy, f32 magnitude) {
     run<true>({x, y, lse, rows, cols, ldx, ldy, magnitude});

@@ -29,7 +29,7 @@ class AddMine final : public StructuredFamily {
         if (problem.extent("n") > kMostBlocks) return "add/mine has at most 2^31 - 1 blocks of one element";
         return std::nullopt;
     }
-    // The values of ${element_type}, ${align_a}, ...: what every family of add gets.
+    // The values of ${element_type}, ${align_a}, ...: those that every family of add gets.
     std::vector<Binding> facts(const Problem& problem) const override { return add::facts(problem); }
     LaunchPlan plan(const Problem& problem, const Config& config, const Device&) const override {
         const std::int64_t n = problem.extent("n");

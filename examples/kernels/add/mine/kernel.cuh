@@ -1,4 +1,4 @@
-// c = a + b, one element a step: a thread adds `unroll` elements that lie a block apart.
+// c = a + b, one element per step: a thread adds `unroll` elements that are a block apart.
 #include "common/types.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kThreads = 256;
 
-// Everything that changes the answer or the cost: the length, the type, the alignment of the two tensors.
+// Everything that changes the result or the cost: the length, the type, the alignment of the two tensors.
 Problem make_problem(std::int64_t n, int align_x, int align_y) {
     Problem problem;
     problem.op = "negate";
@@ -30,7 +30,7 @@ Problem make_problem(std::int64_t n, int align_x, int align_y) {
 
 class NegateOp final : public Op {
   public:
-    // ---- OpSchema: how problems are said ----
+    // ---- OpSchema: how problems are described ----
     std::string_view name() const override { return "negate"; }
     std::string_view about() const override { return "y = -x, element by element"; }
     std::string_view shape_form() const override { return "N"; }
@@ -59,12 +59,12 @@ class NegateOp final : public Op {
         return {make_problem(x.extent, tensors.at("x").alignment_bytes, tensors.at("y").alignment_bytes), {0, 1}};
     }
 
-    // ---- OpCost: what problems cost ----
+    // ---- OpCost: the cost of problems ----
     double flops(const Problem& problem) const override { return static_cast<double>(problem.extent("n")); }
     double bytes(const Problem& problem) const override { return 8 * static_cast<double>(problem.extent("n")); }
     std::string_view rate_unit() const override { return "gb_per_s"; }
 
-    // ---- OpOracle: what is right ----
+    // ---- OpOracle: the right results ----
     std::vector<OpTest> tests(const Problem&) const override {
         OpTest test{.name = "exact", .fills = {}, .outputs = {{.tensor = 1}}, .is_typical = true};
         test.fills = {Fill::normal(), Fill::nan()};  // of x, and of y before the launch
@@ -89,7 +89,7 @@ class NegateOp final : public Op {
         y.bounds.assign(y.values.size(), 0.0);
         return {y};
     }
-    // Problems near this one that a winner is verified on too: lengths around its tile.
+    // Problems near this one on which a winner is verified too: lengths around its tile.
     std::vector<Problem> edge_case_problems(const Problem& problem, const Config& config) const override {
         const std::int64_t tile = config.find("threads").value_or(kThreads);
         std::vector<Problem> neighbours;

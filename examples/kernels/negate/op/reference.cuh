@@ -1,4 +1,4 @@
-// The judge of every negate family: y = -x in f64, which holds it exactly.
+// The reference of every negate family: y = -x in f64, which represents it exactly.
 #define AUTOTUNE_KERNEL ${symbol}
 #include "common/types.cuh"
 using Element = ${element_type};
