@@ -253,6 +253,11 @@ AUTOTUNE_API autotune_status autotune_plan_workspace_zero(autotune_plan plan, si
 /* How the kernel was found.
  * Errors: INVALID_ARGUMENT. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin);
+/* 1 once another winner may serve the plan's problem: where misses are recorded the library's thread looks once a minute, and an
+ * autotune_refresh() that finds a changed file says so of every plan. A plan asked for anew uses the winner; this one still
+ * works. 0 before that, and of a plan that was among so many that the handle forgot it. Errors: INVALID_ARGUMENT. Capture: safe.
+ */
+AUTOTUNE_API autotune_status autotune_plan_is_outdated(autotune_plan plan, int* outdated);
 /* "gemm/mma block_m=128 block_n=256 ...": what will run; "common/empty_sum" for sums of nothing, "nothing to compute" where
  * nothing is launched. Lives as long as the plan; "" for NULL. Capture: safe. */
 AUTOTUNE_API const char* autotune_plan_candidate(autotune_plan plan);

@@ -132,6 +132,12 @@ class PlanBase {
         throw_if_failed(autotune_plan_origin(raw_, &origin));
         return origin;
     }
+    // Whether another winner serves the problem by now: autotune_plan_is_outdated().
+    bool is_outdated() const {
+        int outdated = 0;
+        throw_if_failed(autotune_plan_is_outdated(raw_, &outdated));
+        return outdated != 0;
+    }
     // What will run: autotune_plan_candidate().
     const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
 

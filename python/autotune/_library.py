@@ -139,6 +139,7 @@ problem_key = _declare(
 )
 plan_create = _declare(_library, "autotune_plan_create", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(_p))
 plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.POINTER(FactsStruct))
+plan_is_outdated = _declare(_library, "autotune_plan_is_outdated", ctypes.c_int, _p, ctypes.POINTER(ctypes.c_int))
 plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
 tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p)
 def check(status: int) -> None:

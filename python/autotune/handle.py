@@ -201,6 +201,13 @@ class Plan:
         return self.info.candidate
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether another winner may serve the problem by now; `Handle.plan` gives its plan. This one still works."""
+        outdated = ctypes.c_int()
+        _library.check(_library.plan_is_outdated(self._address, ctypes.byref(outdated)))
+        return outdated.value != 0
+
+    @property
     def workspace_bytes(self) -> int:
         """Bytes of device memory that a call needs, aligned to 256; 0 for most plans."""
         return self.info.workspace_bytes

@@ -95,12 +95,15 @@ TEST(PickUp, FindsAWinnerThatIsStoredWhileTheProgramRuns) {
         const GemmData data(session.driver, problem);
         const GemmPlan held(handle, problem);
         ASSERT_EQ(held.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+        EXPECT_FALSE(held.is_outdated());
         const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
         ASSERT_TRUE(comes_true([&] { return !misses_of(session).empty(); })) << "the thread writes the misses";
         session.remember("64x64x64");
         EXPECT_TRUE(comes_true([&] { return origin_of(handle, problem) == AUTOTUNE_ORIGIN_EXACT; }));
         EXPECT_EQ(wrong_when_tuned(handle, problem, data, session.stream), 0);
         EXPECT_EQ(held.origin(), AUTOTUNE_ORIGIN_DEFAULT);
+        EXPECT_TRUE(held.is_outdated());
+        EXPECT_FALSE(GemmPlan(handle, problem).is_outdated());
         held.run({data.a(), data.b(), data.c()}, session.stream.handle());
         session.replay(graph);
         EXPECT_EQ(data.wrong(1, 0), 0);

@@ -13,7 +13,6 @@ from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 _plans: Cache[Described] = Cache()
-_engine.on_refresh(_plans.clear)
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str) -> None:
@@ -53,7 +52,7 @@ def _attention_cuda(
     if q.data_ptr() == 0 or k.data_ptr() == 0 or v.data_ptr() == 0:
         return _attention_of_nothing(q, k, v, mask, scale, with_lse)
     key = layout_key(q, k, v), mask, scale, with_lse, _engine.f32_compute() if q.dtype is torch.float32 else ""
-    plan = _plans.get(key)
+    plan = _plans.get(key) or _plans.during_capture(key, q.get_device())
     if plan is None:
         _check(q, k, v, mask)
         plan = _plans.keep(key, Described(plan_of(problem_of(q, k, v, mask, with_lse), q.get_device()), q.get_device(), 5, (scale,)))

@@ -15,7 +15,6 @@ Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Two = Tuple[torch.Tensor, torch.Tensor]
 
 _plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for it
-_engine.on_refresh(_plans.clear)
 
 
 def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
@@ -45,6 +44,9 @@ def _plan(grad: torch.Tensor, inputs: Three, o: torch.Tensor, mask: str, scale: 
     with contextlib.suppress(KeyError):
         return _plans[key]
     index = grad.get_device()
+    outdated = _plans.during_capture(key, index)
+    if outdated is not None:
+        return outdated
     try:
         return _plans.keep(key, Described(plan_of(backward_problem(*inputs, o, grad, mask), index), index, 9, (scale,)))
     except NoKernel:

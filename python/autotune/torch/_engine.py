@@ -1,7 +1,9 @@
 """From torch tensors to plans: what the operators, the patch and Inductor's choice share."""
 
 import ctypes
+import os
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import torch
@@ -29,6 +31,8 @@ _gemm, _run_on = _library.gemm, _library.run_on
 _handle: Optional[Handle] = None
 _lock = threading.RLock()
 _listeners: List[Callable[[], None]] = []
+_caches: "List[Cache[Any]]" = []
+_looker: Optional[threading.Thread] = None
 _current_device, _raw_stream = _devices.current_device, _devices.raw_stream
 is_capturing = _devices.is_capturing
 
@@ -40,7 +44,29 @@ _OF_CONTEXTS = {NoContext.status, DriverError.status, InvalidArgument.status}
 class Cache(Dict[Key, Value]):
     """Plans by what they are for. A bounded number: the oldest quarter goes where a new one finds no place."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._set_aside: Dict[Key, Value] = {}
+        on_refresh(self.clear)
+        _caches.append(self)
+
+    def set_outdated_aside(self) -> None:
+        """Plans of problems that another winner serves by now are made again when they are needed next."""
+        for key, value in list(self.items()):
+            if value is not None and value.plan.is_outdated:  # type: ignore[attr-defined]
+                self._set_aside[key] = value
+                self.pop(key, None)
+
+    def during_capture(self, key: Key, index: int) -> Optional[Value]:
+        """The plan that was set aside, where the current stream of device `index` is captured: nothing may be compiled then."""
+        return self._set_aside.get(key) if self._set_aside and is_capturing(index) else None
+
+    def clear(self) -> None:
+        super().clear()
+        self._set_aside.clear()
+
     def keep(self, key: Key, value: Value) -> Value:
+        self._set_aside.pop(key, None)
         if len(self) >= MOST_PLANS:
             for oldest in list(self)[: MOST_PLANS // 4]:
                 self.pop(oldest, None)
@@ -54,7 +80,24 @@ def handle() -> Handle:
     with _lock:
         if _handle is None:
             _handle = Handle(record_misses=records_misses())
+            if records_misses():
+                _look_for_winners()
         return _handle
+
+
+def _look_for_winners() -> None:
+    """Starts the thread that sets outdated plans aside: the library finds new winners once a minute where it records misses."""
+    global _looker
+
+    def look() -> None:
+        while True:
+            time.sleep(int(os.environ.get("AUTOTUNE_TEST_LOOK_MS", "60000")) / 1000)
+            for cache in _caches:
+                cache.set_outdated_aside()
+
+    if _looker is None or not _looker.is_alive():  # a child of a fork has no thread of its parent's
+        _looker = threading.Thread(target=look, name="autotune winners", daemon=True)
+        _looker.start()
 
 
 def on_refresh(forget: Callable[[], None]) -> None:

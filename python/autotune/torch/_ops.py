@@ -18,8 +18,6 @@ from ..problem import Problem, Tensor
 
 _products: Cache[Gemm] = Cache()
 _softmaxes: Cache[Described] = Cache()
-_engine.on_refresh(_products.clear)
-_engine.on_refresh(_softmaxes.clear)
 
 
 # ---- products ----
@@ -71,7 +69,7 @@ def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             key = (*key, _engine.f32_compute())
             product = _products.get(key)
         if product is None:
-            product = _make_product(name, a, b)
+            product = _products.during_capture(key, a.get_device()) or _make_product(name, a, b)
             if product is None:
                 return _torchs(name, a, b)
             _products.keep(key, product)
@@ -193,7 +191,7 @@ def _softmax_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
     if not x.is_contiguous():
         x = x.contiguous()
     key = x.shape, x.dtype, x.get_device(), x.data_ptr() & 15, scale
-    plan = _softmaxes.get(key)
+    plan = _softmaxes.get(key) or _softmaxes.during_capture(key, x.get_device())
     if plan is None:
         refuse_inputs("softmax", x)
         if x.dim() == 0:

@@ -14,7 +14,6 @@ from ..problem import Problem, Tensor
 OUT = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", **FP8}
 
 _plans: Cache[Described] = Cache()
-_engine.on_refresh(_plans.clear)
 
 Epilogue = Tuple[Optional[torch.Tensor], Optional[torch.Tensor], Optional[torch.Tensor]]  # bias, scale_result, amax
 
@@ -131,7 +130,7 @@ def _scaled_cuda(
     if any(each is not None and each.data_ptr() == 0 for each in (*operands, *epilogue)):  # no elements, or zeros without memory
         _check_all(operands, out_dtype, epilogue)
         return _by_torch.scaled_mm(*operands, out_dtype, use_fast_accum, *epilogue)
-    plan = _plans.get(key)
+    plan = _plans.get(key) or _plans.during_capture(key, a.get_device())
     if plan is None:
         plan = _plans.keep(key, _make_plan(operands, out_dtype, use_fast_accum, epilogue))
     refuse_nondeterministic("scaled_mm", plan)

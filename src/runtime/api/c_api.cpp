@@ -227,6 +227,13 @@ autotune_status autotune_plan_origin(autotune_plan plan, autotune_origin* origin
     return AUTOTUNE_OK;
 }
 
+autotune_status autotune_plan_is_outdated(autotune_plan plan, int* outdated) {
+    if (!is_usable(plan)) return refuse_call(plan);
+    if (outdated == nullptr) return refuse_call("outdated is NULL");
+    *outdated = plan->plan->is_outdated() ? 1 : 0;
+    return AUTOTUNE_OK;
+}
+
 const char* autotune_plan_candidate(autotune_plan plan) {
     return is_usable(plan) ? plan->plan->candidate().c_str() : "";
 }

@@ -100,7 +100,9 @@ SharedPlan Handle::plan(const PlanRequest& request) {
 
 void Handle::refresh() {
     const std::lock_guard lock(refreshing_);  // a second caller returns only when the first one's refresh is done
-    if (services_.dispatcher.refresh()) cache_.begin_generation();
+    if (!services_.dispatcher.refresh()) return;
+    for (const auto& [key, cached] : cache_.made_plans()) cached->mark_outdated();
+    cache_.begin_generation();
 }
 
 std::size_t Handle::warm(const PlanRequest& request) {

@@ -75,6 +75,9 @@ class Plan {
     double recorded_us() const { return recorded_us_; }
     double recorded_rival_us() const { return recorded_rival_us_; }
     double expected_regret() const { return regret_; }
+    // Whether another winner than its own serves the problem by now. Its calls do not look at it.
+    void mark_outdated() const noexcept { is_outdated_.store(true, std::memory_order_relaxed); }
+    bool is_outdated() const noexcept { return is_outdated_.load(std::memory_order_relaxed); }
     const Problem& problem() const { return problem_; }
     const Device& device() const { return device_; }
     // Whether its sums are empty; no winner serves such problems.
@@ -134,6 +137,7 @@ class Plan {
     double recorded_us_, recorded_rival_us_, regret_;
     std::string candidate_;
     std::shared_ptr<const Plan> when_zero_;
+    mutable std::atomic<bool> is_outdated_{false};
     std::shared_ptr<std::atomic<std::int64_t>> calls_;  // for plans that a winner would improve
     std::size_t zero_scalar_;
     std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;

@@ -30,6 +30,7 @@ std::vector<std::pair<PlanKey, SharedPlan>> PlanCache::made_plans() const {
 }
 
 void PlanCache::make_again(const PlanKey& key, SharedPlan plan) {
+    plan->mark_outdated();
     if (serves_planned_alone())
         plans_.assign(key, {std::move(plan), generation_, CachedPlan::Kind::stand_in, nullptr, true});
     else

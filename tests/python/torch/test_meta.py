@@ -21,7 +21,7 @@ import autotune
 import autotune.torch as at
 from autotune import Problem, Tensor
 from autotune.handle import PlanInfo
-from autotune.torch import _patch
+from autotune.torch import _engine, _patch
 from autotune.torch._engine import refuse_inputs
 from autotune.torch._patch import _OVERRIDES
 from autotune.torch._scaled import _check_epilogue
@@ -422,6 +422,26 @@ class Refusals(unittest.TestCase):
     def forget_records(self):
         _patch._records.forget()
         self.addCleanup(_patch._records.forget)
+
+    def test_an_outdated_plan_is_made_again_outside_of_captures(self):
+        class Planned:
+            def __init__(self, is_outdated):
+                self.plan = mock.Mock(is_outdated=is_outdated)
+
+        cache = _engine.Cache()
+        self.addCleanup(_engine._caches.remove, cache)
+        old, good = cache.keep(("old",), Planned(True)), cache.keep(("good",), Planned(False))
+        cache.keep(("none",), None)
+        cache.set_outdated_aside()
+        self.assertEqual(dict(cache), {("good",): good, ("none",): None})
+        with mock.patch.object(_engine, "is_capturing", return_value=False):
+            self.assertIsNone(cache.during_capture(("old",), 0))
+        with mock.patch.object(_engine, "is_capturing", return_value=True):
+            self.assertIs(cache.during_capture(("old",), 0), old)
+            self.assertIsNone(cache.during_capture(("good",), 0))
+            new = cache.keep(("old",), Planned(False))
+            self.assertIsNone(cache.during_capture(("old",), 0))
+        self.assertIs(cache[("old",)], new)
 
     def test_winners_that_cannot_be_read_end_a_patch(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,8 @@ TEST(CApi, RefusesNullPointers) {
     EXPECT_EQ(autotune_plan_workspace(nullptr, &bytes), AUTOTUNE_INVALID_ARGUMENT);
     EXPECT_EQ(autotune_plan_workspace_zero(nullptr, &bytes), AUTOTUNE_INVALID_ARGUMENT);
     EXPECT_EQ(autotune_plan_origin(nullptr, &origin), AUTOTUNE_INVALID_ARGUMENT);
+    int outdated = 0;
+    EXPECT_EQ(autotune_plan_is_outdated(nullptr, &outdated), AUTOTUNE_INVALID_ARGUMENT);
     EXPECT_STREQ(autotune_plan_candidate(nullptr), "");
     EXPECT_EQ(autotune_gemm(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr),
               AUTOTUNE_INVALID_ARGUMENT);
