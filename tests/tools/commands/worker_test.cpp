@@ -79,6 +79,7 @@ TEST(Worker, SearchesForTenSecondsUnlessItIsTold) {
     EXPECT_EQ(autotune({"worker", "--budget", "3s,50t"}).out, "0 tuned, 0 tuned before, 0 failed, 0 given back\n");
     EXPECT_DOUBLE_EQ(autotune.services.worker_each.budget.seconds, 3);
     EXPECT_EQ(autotune.services.worker_each.budget.trials, 50);
+    EXPECT_EQ(autotune({"worker", "--json"}).out, "{\"summary\":{\"tuned\":0,\"fresh\":0,\"failed\":0,\"given_back\":0}}\n");
 }
 
 }  // namespace

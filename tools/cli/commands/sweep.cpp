@@ -25,24 +25,6 @@ namespace {
 
 using State = tuner::SweepItem::State;
 
-std::string_view state_text(State state) {
-    switch (state) {
-        case State::fresh:
-            return "fresh";
-        case State::tuned:
-            return "tuned";
-        case State::failed:
-            return "failed";
-        case State::skipped_for_budget:
-            return "skipped_for_budget";
-        case State::interrupted:
-            return "interrupted";
-        case State::in_work:
-            return "in_work";
-    }
-    return "";
-}
-
 // An item that ended, and whether its winner was stored.
 struct Swept {
     tuner::SweepItem item;

@@ -7,6 +7,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/input/budget.h"
 #include "tools/cli/input/instant.h"
+#include "tools/cli/output/data/json_format.h"
 #include "tools/cli/output/text/text_format.h"
 #include "tools/cli/shared/devices.h"
 #include "tools/cli/shared/unstored.h"
@@ -46,17 +47,13 @@ std::string_view end_text(tuner::SweepItem::State state) {
     return "";
 }
 
-// Prints a line per item, for a terminal and for systemd's journal.
+// Prints a line per item, for a terminal and for systemd's journal; with --json an object per line.
 class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
   public:
     explicit ItemPrinter(Session& session) : session_(session) {}
 
     void on_item(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) override {
-        std::string line = fmt::format("{}  {} ({} {}): {}", tuner::now_utc_iso8601(), problem_text(item.problem), calls,
-                                       calls == 1 ? "call" : "calls", end_text(item.state));
-        if (item.result && !item.result->interrupted) line += ", " + us_text(item.result->winner.timing.median_us) + " us";
-        if (!item.detail.empty()) line += "; " + item.detail;
-        session_.out() << line << fmt::format("; {} left\n", waiting);
+        session_.out() << (session_.json() ? json_text(item_json(item, calls, waiting)) + "\n" : item_line(item, calls, waiting));
         session_.out().flush();
         if (item.result && !item.result->not_stored.empty())
             report_unstored(session_, save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result)));
@@ -65,6 +62,29 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
     void on_warning(const std::string& text) override { session_.warn(text); }
 
   private:
+    static std::string item_line(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) {
+        std::string line = fmt::format("{}  {} ({} {}): {}", tuner::now_utc_iso8601(), problem_text(item.problem), calls,
+                                       calls == 1 ? "call" : "calls", end_text(item.state));
+        if (item.result && !item.result->interrupted) line += ", " + us_text(item.result->winner.timing.median_us) + " us";
+        if (!item.detail.empty()) line += "; " + item.detail;
+        return line + fmt::format("; {} left\n", waiting);
+    }
+    Json item_json(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) const {
+        const Op& op = session_.catalogue().op_of(item.problem);
+        Json json{{"date", tuner::now_utc_iso8601()},
+                  {"problem", problem_json(item.problem)},
+                  {"calls", calls},
+                  {"state", state_text(item.state)},
+                  {"seconds", item.seconds},
+                  {"left", waiting}};
+        const bool has_winner = item.result && !item.result->interrupted;
+        json["winner"] = has_winner ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
+        if (!item.detail.empty()) json["detail"] = item.detail;
+        json["gpu"] = item.gpu.empty() ? Json(nullptr) : Json(item.gpu);
+        if (!item.card.empty()) json["card"] = item.card;
+        return json;
+    }
+
     Session& session_;
 };
 
@@ -104,8 +124,16 @@ tuner::IdleOptions idle_options_of(const Arguments& arguments, const tuner::Budg
 }
 
 ExitCode worker_verdict(Session& session, const tuner::IdleCounts& counts) {
-    session.out() << fmt::format("{} tuned, {} tuned before, {} failed, {} given back\n", counts.tuned, counts.fresh,
-                                 counts.failed, counts.given_back);
+    if (session.json())
+        session.out() << json_text({{"summary",
+                                     {{"tuned", counts.tuned},
+                                      {"fresh", counts.fresh},
+                                      {"failed", counts.failed},
+                                      {"given_back", counts.given_back}}}})
+                      << "\n";
+    else
+        session.out() << fmt::format("{} tuned, {} tuned before, {} failed, {} given back\n", counts.tuned, counts.fresh,
+                                     counts.failed, counts.given_back);
     if (session.stopped()) {
         session.complain("stopped; winners are kept, and misses that are left stay recorded");
         return ExitCode::interrupted;
@@ -181,6 +209,7 @@ Command worker_command() {
                      instant_value()}} +
                 std::vector<Flag>{{"devices", "LIST", "GPUs to tune on: all (default), or ordinals and UUIDs", false, {}},
                                   {"allow-mps", "", "also GPUs with an MPS server", false, {}},
+                                  {"json", "", "print JSON: an object a line", false, {}},
                                   jobs_flag(),
                                   templates_flag()},
             .words = "",

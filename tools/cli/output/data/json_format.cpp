@@ -17,15 +17,15 @@ Json known_or_null(int value) {
     return value < 0 ? Json(nullptr) : Json(value);
 }
 
-std::string text_of(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 void add_warnings(Session& session, Json& json) {
     if (const std::vector<std::string> warnings = session.take_warnings(); !warnings.empty()) json["warnings"] = warnings;
 }
 
 }  // namespace
+
+std::string json_text(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Json problem_json(const Problem& problem) {
     Json extents = Json::object(), traits = Json::object();
@@ -122,12 +122,12 @@ Json compiled_row_json(const tuner::CompiledRow& row) {
 
 void print_json(Session& session, Json json) {
     add_warnings(session, json);
-    session.document().add(text_of(json));
+    session.document().add(json_text(json));
 }
 
-JsonList::JsonList(Session& session, const Json& head, const std::string& name) : session_(session), head_(text_of(head)) {
+JsonList::JsonList(Session& session, const Json& head, const std::string& name) : session_(session), head_(json_text(head)) {
     head_.back() = head_.size() > 2 ? ',' : ' ';
-    head_ += text_of(Json(name)) + ":[\n";
+    head_ += json_text(Json(name)) + ":[\n";
 }
 
 JsonList::~JsonList() {
@@ -145,7 +145,7 @@ void JsonList::open() {
 }
 
 void JsonList::add(const Json& element) {
-    add_text(text_of(element));
+    add_text(json_text(element));
 }
 
 void JsonList::add_text(const std::string& element) {
@@ -157,7 +157,7 @@ void JsonList::finish(Json tail) {
     open();
     is_finished_ = true;
     add_warnings(session_, tail);
-    std::string rest = text_of(tail);
+    std::string rest = json_text(tail);
     rest.front() = tail.empty() ? ' ' : ',';
     session_.out() << (written_ == 0 ? "]" : "\n]") << rest << "\n";
     session_.out().flush();

@@ -81,6 +81,25 @@ std::string device_text(const DeviceIdentity& identity) {
                        identity.sm_count);
 }
 
+std::string_view state_text(tuner::SweepItem::State state) {
+    using State = tuner::SweepItem::State;
+    switch (state) {
+        case State::fresh:
+            return "fresh";
+        case State::tuned:
+            return "tuned";
+        case State::failed:
+            return "failed";
+        case State::skipped_for_budget:
+            return "skipped_for_budget";
+        case State::interrupted:
+            return "interrupted";
+        case State::in_work:
+            return "in_work";
+    }
+    return "";
+}
+
 // Candidates are long and come last, so that a narrow terminal cuts them and not the numbers.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full) {
     CommonWords names(full);

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "db/winner_store.h"
 #include "src/catalogue/catalogue.h"
@@ -31,6 +32,9 @@ std::string problem_text(const Problem& problem);
 std::string device_text(const DeviceIdentity& identity);
 // The architecture; empty for an unsupported device.
 std::string arch_or_empty(const DeviceIdentity& identity);
+
+// The word for the state in JSON: "tuned", "fresh", "failed", ...
+std::string_view state_text(tuner::SweepItem::State state);
 
 // The finalists' table of a tune. Unless `full`, parameters common to all rows are printed once, above the table.
 std::string finalists_table(const db::Evidence& evidence, const Op& op, const Problem& problem, bool full);
