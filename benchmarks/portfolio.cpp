@@ -341,7 +341,7 @@ std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, cons
     return chosen;
 }
 
-// What the library's choice among the offers loses; the first of its ranking that was tried for the problem counts.
+// The loss of the library's choice among the offers: the first of its ranking that was tried for the problem counts.
 double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) const {
     for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(offers, kOffersTried)) {
         if (const auto exact = at.exact.find(ranked.candidate.to_string()); exact != at.exact.end())

@@ -58,13 +58,13 @@ struct Options {
     std::string instances;     // JSON lines {"family", "config"} of instances to time too, with launch parameters chosen by their
                                // families
     bool any_launch = false;   // and also with other launch parameters
-    std::size_t offers = 0;    // how many kernels of the ranking of the portfolio and the defaults to time too
-    std::size_t search = 0;    // how many kernels that a tune would try first, of the whole spaces, to time too
-    std::size_t searched = 0;  // for how many problems: the last ones; 0: all
+    std::size_t offers = 0;    // how many kernels to time of the ranking of the portfolio and the defaults
+    std::size_t search = 0;    // how many of the kernels that a tune of the whole spaces would try first to time
+    std::size_t searched = 0;  // number of problems for which that is done, from the end of the list; 0: all
     int samples = 5;           // samples of a turn
     std::string trains;      // "zero" or "any": only this beta, each layout has one type, a third of the problems is not aligned
     std::string shapes;      // problems as words, one per line, as for `autotune sweep --shapes`; empty: random
-    int n = 0, k = 0;        // extents of the one weight matrix of all problems, stored along K, in bf16; 0: random
+    int n = 0, k = 0;        // extents of one weight matrix that all problems share, stored along K, in bf16; 0: random
     bool has_vendor = true;  // cuBLAS is timed
     bool background = true;  // also time first calls under on_miss = background
     std::string database;    // trials are recorded in this database

@@ -56,7 +56,7 @@ class EmptySumFamily final : public Family {
     }
     SearchSpace space(const Problem&, const Device&) const override { return {}; }
     std::vector<Binding> facts(const Problem&) const override { return {}; }
-    // For a problem that it refuses, the plan has no steps: the code is loaded ahead, before there is a problem.
+    // For a problem that it refuses, the plan has no steps: the kernel is also loaded in advance, before there is a problem.
     LaunchPlan plan(const Problem& problem, const Config&, const Device&) const override {
         LaunchPlan plan;
         const Op* const op = op_of(problem);

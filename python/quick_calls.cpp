@@ -219,8 +219,8 @@ int tell_of_ended_graphs(void*) {
     return 0;
 }
 
-// A CUhostFn of a user object: the graphs that held the object are gone. Runs on a thread of the driver, where CUDA must not be
-// called; the main thread is told at its next opportunity.
+// A CUhostFn of a user object: called once the graphs that held the object are gone. It runs on a thread of the driver, where
+// CUDA must not be called, so it leaves the work to the main thread.
 void graph_is_gone(void* number) {
     const Entry entry;
     if (!entry) return;

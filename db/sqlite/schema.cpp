@@ -112,8 +112,8 @@ ALTER TABLE evidence ADD COLUMN accumulation_error REAL;
 ALTER TABLE trial ADD COLUMN method TEXT NOT NULL DEFAULT '';
 )sql";
 
-// Schema 5: what served a problem without a winner, and winners of restricted searches. These have rows of their own beside the
-// winners of full searches, since neither may replace the other.
+// Schema 5: the candidates that served problems without a winner, and winners of restricted searches. Those have rows of their
+// own, next to the winners of full searches, because neither may replace the other.
 constexpr const char* kStep5 = R"sql(
 ALTER TABLE miss ADD COLUMN origin TEXT NOT NULL DEFAULT '';
 ALTER TABLE winner ADD COLUMN restricted_to TEXT NOT NULL DEFAULT '';
@@ -196,7 +196,7 @@ void require_schema(Connection& connection) {
         kMoveAway);
 }
 
-// Leaves WAL mode, in which SQLite before 3.51.3 can lose commits; somebody else has set it.
+// Leaves WAL mode, which another program has set: in it SQLite before 3.51.3 can lose commits.
 void leave_wal(Connection& connection) {
     if (connection.is_read_only()) return;
     const std::string mode = [&] {

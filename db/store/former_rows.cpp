@@ -102,7 +102,7 @@ void remove_winner(Connection& connection, std::int64_t id) {
     run(connection, "DELETE FROM winner WHERE id = ?1", id);
 }
 
-// Which of two winners of one key stays: the one that import would keep, and always a readable one.
+// Chooses which of two winners of one key stays: the one that import would keep, and always a readable one.
 bool is_former_better(Connection& connection, std::int64_t former, std::int64_t present) {
     const auto of_former = read_winner(connection, former, Detail::brief),
                of_present = read_winner(connection, present, Detail::brief);

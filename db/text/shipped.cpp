@@ -63,7 +63,7 @@ std::vector<std::string> files_of(const std::string& folder, std::error_code& fa
 }
 
 // The text of string member `name` at its first occurrence in `line`; nullopt if there is none. A guess to find lines quickly:
-// parsing decides what a line says.
+// only parsing gives the real value.
 std::optional<std::string_view> peek(std::string_view line, std::string_view quoted_name) {
     const auto skip_spaces = [&line] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
     const auto at = line.find(quoted_name);

@@ -129,7 +129,7 @@ __device__ f64 error_of(f64 out, f64 expected) {
     return out == expected ? 0.0 : fabs(out - expected);
 }
 
-// The share of the bound's room for accumulation that an error takes, after what rounding alone explains.
+// (error - rounding) / (bound - rounding): the error that rounding does not explain, relative to what the bound allows for it.
 __device__ f64 accumulation_ratio(f64 error, f64 bound, f64 rounding) {
     if (bound == 0.0 || error <= rounding || !is_finite(error)) return 0.0;
     return bound > rounding ? (error - rounding) / (bound - rounding) : 1e300;

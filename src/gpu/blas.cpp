@@ -19,7 +19,7 @@ void* at(std::span<const DeviceAddress> tensors, int tensor) {
     return reinterpret_cast<void*>(tensors[static_cast<std::size_t>(tensor)]);
 }
 
-// What a plan uses of the library; it outlives the plan.
+// The parts of the library that a plan uses; they outlive the plan.
 struct Lt {
     std::shared_ptr<Blas> library;
     const blas::Api& api;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kFormat = 1;
 
-// Of a winner, as an object of its own.
+// The problem of a winner, which is an object of its own in the line.
 template <class Self>
 struct ProblemOf {
     Self& winner;

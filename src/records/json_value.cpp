@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of two members with one name, one would silently be ignored.
+// Two members with one name are an error, because one of them would silently be ignored.
 void require_distinct_names(const JsonValue::Members& members) {
     std::vector<std::string_view> names;
     names.reserve(members.size());

@@ -41,7 +41,7 @@ TEST_F(Processes, ALockedDatabaseIsNamedAfterTheTimeout) {
 TEST_F(Processes, ALibraryGivesUpOnALockWithinItsTimeout) {
     open();
     const LockHolder holder(path(), "BEGIN EXCLUSIVE");
-    std::chrono::nanoseconds shortest = 1h;  // of several tries, because a busy machine adds its own waits
+    std::chrono::nanoseconds shortest = 1h;  // the shortest of several tries, because a busy machine adds its own waits
     for (int attempt = 0; attempt < 5; ++attempt) {
         const auto start = std::chrono::steady_clock::now();
         EXPECT_THAT(database_error_of([&] { open(30); }), HasSubstr("locked"));

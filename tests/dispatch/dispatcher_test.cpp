@@ -300,7 +300,7 @@ TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
     const Problem other = catalogue_.problem({"bgemm", "512x512x512", {{"layout", "tn"}, {"beta", "any"}}});
     const std::vector<db::Portfolio> all = {portfolio_};
     EXPECT_EQ(portfolio_for(all, other.class_key(), "sm_90a"), &all.front());
-    EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // only known for its own class
+    EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // a portfolio's regret is known only for its own class
     const Problem half_sums = catalogue_.problem({"hgemm_f16acc", "512x512x512", {}});
     EXPECT_EQ(portfolio_for(all, half_sums.class_key(), "sm_90a"), nullptr);
     EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: regret is unknown

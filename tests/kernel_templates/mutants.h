@@ -19,7 +19,7 @@ struct Mutant {
     std::string config{};  // "stages=3 split_k=2": the differences from the family's default
     std::string shape{};
     std::string host_shape{};                      // the shape on the host, which has few SMs; empty: the same
-    std::map<std::string, std::string> options{};  // of the problem, in addition to its shape; default: f16 with f32 sums
+    std::map<std::string, std::string> options{};  // options of the problem, in addition to its shape; default: f16 with f32 sums
     bool races = false;                            // only the timing is wrong: a single run may give the right result
     bool hangs = false;                            // waits forever: tested on the host, which notices that no thread can continue
 

@@ -1,6 +1,6 @@
-// Whether a family can do a problem must not depend on who asks: refusals, defaults, spaces and launch plans agree for random
-// problems. AUTOTUNE_RANDOM_PROBLEMS=N draws N per op instead of the usual number, and AUTOTUNE_RANDOM_SEED selects another
-// sequence.
+// Whether a family can compute a problem must not depend on the function that is called: refusals, defaults, spaces and launch
+// plans agree for random problems. AUTOTUNE_RANDOM_PROBLEMS=N draws N per op instead of the usual number, and
+// AUTOTUNE_RANDOM_SEED selects another sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

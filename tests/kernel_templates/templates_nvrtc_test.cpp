@@ -264,8 +264,8 @@ INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
                              return name;
                          });
 
-// The same with only the code of each text, with headers under their base names, as in an identity. The symbol stays, so that the
-// two differ in nothing else.
+// Reduces each text to its code and gives headers their base names, as for an identity. The symbol is kept, so that nothing else
+// differs.
 jit::Rendered code_alone(const jit::Rendered& rendered) {
     jit::Rendered code = rendered;
     code.source = code_of(rendered.source);

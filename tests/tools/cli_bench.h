@@ -28,7 +28,7 @@ class FakeServices : public Services {
     std::string driver = "580.1";
     bool is_known = false;  // recall finds a winner
     int gpus = 1;
-    std::vector<std::string> archs;  // of the devices; the remaining devices are sm_90a
+    std::vector<std::string> archs;  // architectures of the devices; the remaining devices are sm_90a
     std::vector<tuner::LaneGpu> lane_gpus;
     std::vector<tuner::LaneReport> lane_reports;  // empty: no problems
     std::function<void(const Problem&)> on_tune = [](const Problem&) {};
@@ -43,7 +43,7 @@ class FakeServices : public Services {
     tuner::SweepOptions sweep_options;
     tuner::SimulateOptions simulate_options;
     std::vector<std::string> simulated = {"random"};  // strategies
-    std::string space_name;                           // of what is simulated; empty: the file's
+    std::string space_name;                           // name of the simulated space; empty: the file's
     tuner::RecordOptions record_options;
     std::string no_nvml;  // why
     tuner::TuneOptions worker_each;

@@ -58,7 +58,7 @@ ExitCode Cli::fail(ExitCode code, const std::string& message) {
 ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     const std::vector<Command> commands = all_commands();
     const Catalogue catalogue = Catalogue::embedded();
-    if (!words.empty() && words.front() == "__complete") {  // asked by the shells' completion scripts
+    if (!words.empty() && words.front() == "__complete") {  // called by the shells' completion scripts
         streams_.out << completion_lines(complete(commands, catalogue, {words.begin() + 1, words.end()}));
         return ExitCode::done;
     }
@@ -101,7 +101,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
         log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
-        session.close();  // warnings give the reason; a started JSON array is closed
+        session.close();  // warnings give the reason; closes a JSON array that was begun
         out.flush();
         throw;
     }

@@ -109,7 +109,7 @@ int run_program(const std::vector<std::string>& words) {
     listen_for_stop();
     // If a reader goes away, the stream reports an error, instead of a signal that ends a tune.
     signal(SIGPIPE, SIG_IGN);
-    // The same for a file that may not grow.
+    // A write beyond the file size limit reports an error too.
     signal(SIGXFSZ, SIG_IGN);
     autotune::cli::OutputBuffer out_buffer(STDOUT_FILENO);
     std::ostream out(&out_buffer);

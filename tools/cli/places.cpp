@@ -18,7 +18,7 @@ constexpr const char* kDatabaseName = "/autotune.db";
 
 // One kind of place: its names and the words for messages.
 struct PlaceKind {
-    std::string beneath_home;  // of the folder that replaces it
+    std::string beneath_home;  // path below the folder that replaces HOME
     std::string is_kept;       // "compiled kernels are kept"
     std::string is_not_kept;   // "compiled kernels are not kept"
     std::string variable;      // names another place

@@ -27,7 +27,7 @@ std::string cuda_version_text(int version) {
 }
 
 std::vector<std::string> folders_to_search(const Environment& environment, std::vector<std::string> own) {
-    std::string value;  // of the variable read last
+    std::string value;  // value of the variable read last
     const auto variable = [&](const char* name) -> const char* {
         const std::optional<std::string> found = environment.get(name);
         value = found.value_or("");

@@ -22,7 +22,7 @@ struct Gpu {
     int count = 1;  // number of devices that the driver has
     std::string uuid;
     std::string pci;            // "0000:18:00.0"
-    int cuda_version = 0;       // of the driver: 13000 for 13.0
+    int cuda_version = 0;       // CUDA version of the driver: 13000 for 13.0
     db::Provenance provenance;  // driver and device name; learn_versions() adds the rest
 };
 

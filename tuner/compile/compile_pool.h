@@ -59,7 +59,7 @@ class CompilePool : public Compilers {
     struct Pending {
         Job job;
         std::vector<Waiter> waiters;
-        int deaths = 0;          // of compilers that had this job
+        int deaths = 0;          // number of compilers that died with this job
         std::uint64_t turn = 0;  // position among the waiting jobs of its urgency
     };
     // For the jobs of one urgency.
@@ -70,7 +70,7 @@ class CompilePool : public Compilers {
     struct Slot {
         std::unique_ptr<WorkerProcess> process;
         bool ready = false;
-        std::string identity;  // of the job it runs; empty: idle
+        std::string identity;  // identity of the job it runs; empty: idle
         Clock::time_point since, deadline;
         Clock::time_point look_at;  // when to read its processor time again
         double cpu_before_s = 0;    // processor time at the start of the job

@@ -9,7 +9,7 @@ struct CompileWorkerArguments {
     std::string nvrtc_path;
     int driver_major = 0;
     std::vector<std::string> library_folders;  // where to search for NVRTC
-    std::string log_level;                     // of kLogLevels; empty: no log
+    std::string log_level;                     // a word of kLogLevels; empty: no log
 };
 
 // Compiles the requests it receives until the coordinator closes the pipe: {"do": "compile", "rendered"} in, {"event":

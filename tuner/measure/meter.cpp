@@ -16,7 +16,7 @@ constexpr double kLongestSample_us = 20'000;  // longer samples are not graphs: 
 constexpr double kLeast_us = 0.01;            // lower bound for a launch that overlaps completely with its neighbours
 constexpr std::size_t kLongestChain = 32;     // samples enqueued before the host waits
 constexpr double kChain_us = 50'000;
-constexpr double kStretch_us = 10'000;  // of a block, between two waits
+constexpr double kStretch_us = 10'000;  // length of a block, between two waits
 
 }  // namespace
 

@@ -114,7 +114,7 @@ struct FinalistInfo {
 
 struct FinalOptions {
     int least_rounds = 30;      // rounds before a decided race may end
-    int most_rounds = 90;       // of rounds that count; an undecided race ends here and the tie rule decides
+    int most_rounds = 90;       // rounds that count; an undecided race ends here and the tie rule decides
     int most_void_rounds = 30;  // after this many, throttled rounds count too and the verdict says so
     double tie_gap = 0.005;     // a smaller gap between medians is a tie
     double confidence = 0.95;

@@ -127,7 +127,7 @@ std::vector<double> curve(const std::vector<Run>& runs, std::size_t most, double
     return percents;
 }
 
-// Leaves out what runs that end within `until_percent` cannot tell.
+// Leaves out the figures that cannot be known if runs end within `until_percent`.
 SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, const Simulation& space, double until_percent) {
     SimulatedStrategy result{
         .name = std::move(name), .runs = static_cast<int>(runs.size()), .within = {}, .after = {}, .curve_percent = {}};

@@ -17,7 +17,7 @@ struct SimulateOptions {
     std::uint64_t seed = 1;            // run r uses seed + r
     std::size_t most_evaluations = 0;  // per run; 0: all points
     double until_percent = 0;          // a run ends when its best is within this of the optimum
-    std::size_t batch = 1;             // points asked for at a time, as if so many were compiled at once
+    std::size_t batch = 1;             // points requested at once, as if they were compiled in parallel
 };
 
 // Results of one strategy over all runs. Evaluations count points tried, including failures; a run that never reached the goal
@@ -30,7 +30,7 @@ struct SimulatedStrategy {
         double median_evaluations = 0;
         double median_low = 0, median_high = 0;  // 95 % interval of the median
         double p90_evaluations = 0;
-        double most_evaluations = 0;  // of the worst run
+        double most_evaluations = 0;  // evaluations of the worst run
         double median_instances = 0;  // different compiled instances among them
         int runs_solved = 0;
     };
@@ -57,7 +57,7 @@ struct Simulation {
 
 // The first strategy of a simulation, which is the default if all ran, compared with the best of the others except exhaustive.
 struct BestOther {
-    double percent = 0;  // within this of the optimum
+    double percent = 0;  // the goal: a time at most this much above the optimum
     std::string name;    // the strategy with the fewest evaluations in the median
     double ratio = 0;    // the first strategy's median / its median
 };

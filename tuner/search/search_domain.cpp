@@ -37,8 +37,8 @@ class PartTable {
     void reach(std::uint64_t number, std::vector<std::size_t>& found) const;
 
     std::size_t first_;                                             // number of its first point
-    std::vector<std::int64_t> sizes_;                               // of the domains, by parameter
-    std::vector<std::uint64_t> weights_;                            // of the digits, by parameter
+    std::vector<std::int64_t> sizes_;                               // sizes of the domains, by parameter
+    std::vector<std::uint64_t> weights_;                            // weights of the digits, by parameter
     std::vector<std::uint64_t> numbers_;                            // by point
     std::vector<std::pair<std::uint64_t, std::size_t>> by_number_;  // points, found by their numbers
 };

@@ -28,7 +28,7 @@ class StrategyThread {
     StrategyThread(const StrategyThread&) = delete;
     StrategyThread& operator=(const StrategyThread&) = delete;
 
-    // Whether an ask may return points: none is running, and something was reported since the last answer without points.
+    // Whether a new ask may return points: no ask is running, and a report has arrived since the last ask that returned none.
     bool may_ask() const { return !asking_ && !is_dry_; }
     bool asking() const { return asking_; }
     // REQUIRES: may_ask().

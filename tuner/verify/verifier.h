@@ -13,7 +13,7 @@ struct Verification {
     bool right = true;
     bool intact = true;             // false: it wrote outside its outputs, so the data on the device cannot be used again
     std::string detail;             // the first thing that was wrong, in one sentence
-    double max_error = 0;           // of the typical test: largest |error| / allowed error
+    double max_error = 0;           // in the typical test: largest |error| / allowed error
     double accumulation_error = 0;  // the same without the error of rounding the output, as a share of the bound for accumulation
     std::vector<double> sample_values;  // first and last element of the first output
 };

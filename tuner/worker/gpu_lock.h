@@ -10,7 +10,7 @@ namespace autotune::tuner {
 // The folders in which a GPU's lock is taken: both.
 struct LockFolders {
     std::string host{};   // shared by all users of the host: mode 1777, made by the first of them or by tmpfiles; empty: none
-    std::string state{};  // of this user; empty: none
+    std::string state{};  // state folder of this user; empty: none
 };
 
 // One tuner per GPU: flock on files named by the GPU's UUID. The kernel releases it when its holder dies, in whatever way.

@@ -9,7 +9,7 @@ struct GpuWorkerArguments {
     int device = 0;
     std::string templates_folder;
     std::vector<std::string> library_folders;  // where to search for rivals
-    std::string log_level;                     // of kLogLevels; empty: no log
+    std::string log_level;                     // a word of kLogLevels; empty: no log
 };
 
 // Serves one GPU until the coordinator closes the pipe. Sends {"event": "ready"} once it has a context, or {"event": "fatal"};

@@ -13,7 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr auto kReapLimit = std::chrono::seconds(5);
-constexpr int kMostRestarts = 2;  // of a worker that is killed before it has a context
+constexpr int kMostRestarts = 2;  // restarts of a worker that dies before it has a context
 
 double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "start") return limits.start_s;
@@ -28,7 +28,7 @@ std::chrono::microseconds as_duration(double seconds) {
     return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
 }
 
-// For a worker that cannot start. If the driver is missing for a later worker, it was there for the first.
+// For a worker that cannot start. A driver that is missing for a later worker was there for the first, so the GPU is unhealthy.
 ErrorCode code_of(const std::string& word, int generation) {
     if (word == "internal") return ErrorCode::internal;
     if (word == "gpu_in_use") return ErrorCode::gpu_in_use;

@@ -66,7 +66,7 @@ struct Lane {
 
 using Fragment = u32[4];
 using Weights = Fragment[bands][tiles_k];
-// Of rows g and g + 8 of a band: four elements each, the operands of two products.
+// Operands of two products: four elements of each of rows g and g + 8 of a band.
 using QueryFragment = Fragment[2];
 
 struct QueryFragments {

@@ -40,7 +40,7 @@ struct Geometry : ResolvedConfig {
 
     std::int64_t threads() const { return 32 * warps; }
     std::int64_t bands() const { return block_q / (16 * warps); }  // bands of 16 rows for each warp
-    // Of a row of d or dv elements in shared memory.
+    // Bytes of a row of d or dv elements in shared memory.
     std::int64_t row_bytes(std::int64_t columns) const;
     std::int64_t smem_bytes() const;
     // Approximate registers per thread: sums, scores, queries, and the rest.

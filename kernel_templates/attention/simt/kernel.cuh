@@ -27,7 +27,7 @@ constexpr int masking = ${masking};      // 0: every tile is visited; 1: tiles t
 constexpr int unroll = ${unroll};        // steps of a part
 constexpr int part = ${part};            // columns of keys, and rows of values, that are loaded together, at most
 constexpr int stages = ${stages};        // slots of parts
-constexpr bool rows_inside = ${rows_inside};  // the inner loop of an outer product goes over rows
+constexpr bool rows_inside = ${rows_inside};  // an outer product's inner loop goes over rows, not columns
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
 // ---- end of parameters ----

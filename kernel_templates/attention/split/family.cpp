@@ -19,7 +19,7 @@ constexpr std::int64_t kRows = 16;       // rows for each warp
 constexpr std::int64_t kMostRows = 128;  // rows per head of keys; with more, tiled families are better
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
-// What joins the parts of a head's blocks.
+// How the parts of a head's blocks are joined.
 enum Join : std::int64_t { kByLastBlock = 0, kBySecondKernel = 1, kByCluster = 2 };
 
 // clang-format off

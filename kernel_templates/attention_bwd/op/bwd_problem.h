@@ -25,7 +25,7 @@ struct View : attention::View {
     bool is_deterministic;  // the same input must give the same bits
 };
 
-// What the backward pass adds to attention's own spec.
+// The additions of the backward pass to attention's own spec.
 struct Spec {
     attention::Spec forward;
     std::array<std::optional<attention::Strides>, 4> strides = {};  // do, dq, dk, dv

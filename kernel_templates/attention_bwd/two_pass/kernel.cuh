@@ -166,7 +166,7 @@ __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int ro
     }
 }
 
-// Of each row: the logarithm of its sum in units of log 2, and delta. Rows without weight and rows that do not exist have +inf
+// For each row: the logarithm of its sum in units of log 2, and delta. Rows without weight and rows that do not exist have +inf
 // and 0, so that all their weights are 0.
 struct RowFacts {
     f32 lse, delta;

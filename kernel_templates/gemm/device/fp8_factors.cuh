@@ -166,8 +166,9 @@ class ScaleChunks {
     int line_bytes_, next_block_;  // distance from a block's scales to those of the next block
 };
 
-// One lane's part of copying scales in any other layout: 33 arrivals, the copy engine's and one per lane, complete a stage's
-// phase of `full`. A stage lasts 500 clocks and a lane's instructions run one after the other, so there are only few.
+// One lane's part of copying scales in any other layout. A stage's phase of `full` completes after 33 arrivals: one for TMA's
+// copy and one per lane. The code has few instructions, because a stage lasts only 500 clocks and a lane runs one instruction
+// after the other.
 class ScaleFeed {
   public:
     __device__ __forceinline__ ScaleFeed(const Scales& scales, const Extents& s, const Tile& tile, int step)

@@ -224,7 +224,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
             for (int e = 0; e < window; ++e) sums[e][c] += to_f32(x.at[e]) * to_f32(y[c]);
         }
     };
-    // Element by element: the existing elements of a window that extends beyond X.
+    // Reads the window element by element, for windows that extend beyond X.
     const auto alone = [&](int at_k) {
         Window x;
         In y[columns];
@@ -242,7 +242,7 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
         for (int at_k = lane; is_used && at_k < from.k; at_k += all_lanes) alone(at_k);
         return;
     }
-    // In the order of k, wherever X begins.
+    // The windows are added in the order of k, wherever X begins.
     if (is_used && first_alone && count > 0) alone(0);
 #pragma unroll 1
     for (int first = begin; first < end; first += unroll) {

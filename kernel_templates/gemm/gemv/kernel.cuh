@@ -282,7 +282,7 @@ struct Staging {
     __device__ __forceinline__ const u16* source(int column, int k) const {
         return reinterpret_cast<const u16*>(work.y + (y_along_k ? column * s.ldy + k : k * s.ldy + column));
     }
-    // The first `count` of eight neighbouring k of any alignment, then zeros.
+    // Eight neighbouring k at any alignment; those from the end of the part on are zeros.
     __device__ __forceinline__ uint4 eight(int column, int k) const {
         return load_eight(source(column, k), work.k_end - k, source(0, 0), source(work.columns - 1, s.k));
     }

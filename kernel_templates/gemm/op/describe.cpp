@@ -50,7 +50,8 @@ void check_extents(const std::array<DescribedMatrix, 3>& matrices) {
     }
 }
 
-// `said`: what the layout states in row-major words, if it states anything. `if_empty`: the answer for a matrix without elements.
+// `said`: whether the description's layout means transposed, in row-major terms; nullopt: no layout is stated. `if_empty`: the
+// answer for a matrix without elements.
 bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool if_empty = false) {
     if (matrix.is_empty()) return said.value_or(if_empty);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());

@@ -34,8 +34,8 @@ DType type_of(const std::string& word) {
     return *type;
 }
 
-// --dtype is the type of A, B and C. If one of them is given alone and --dtype is not, it gives the others' type. A product of
-// fp8 has a C in bf16 unless C's type is given.
+// --dtype is the type of A, B and C. Without --dtype, a single type that is given also applies to the others. A product of fp8
+// has a C in bf16 unless C's type is given.
 Types parse_types(const RequestOptions& options) {
     std::string usual = options.word("dtype", "");
     for (const char* name : {"a", "b", "c"}) {

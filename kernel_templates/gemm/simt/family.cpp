@@ -80,8 +80,8 @@ std::vector<Constraint> constraints(const View& view, const Device& device) {
     };
 }
 
-// How a classic kernel copies its tiles. Its names say f16x4 or f16x8 for vec, k16 or k32 for block_k beyond 8, pack, bcf, offset
-// for smem_pad, dbuf for two buffers and async for cp.async.
+// How a classic kernel copies its tiles. Its names contain f16x4 or f16x8 for vec, k16 or k32 for block_k above 8, pack, bcf,
+// offset for smem_pad, dbuf for two buffers and async for cp.async.
 struct Copying {
     std::int64_t block_k, vec, packed, bcf, smem_pad, stages, cp_async;
 };

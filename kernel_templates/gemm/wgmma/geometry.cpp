@@ -54,7 +54,7 @@ bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
 
 namespace {
 
-constexpr double kUsableL2 = 0.6e6;  // of each MiB, the bytes that an operand can use
+constexpr double kUsableL2 = 0.6e6;  // usable bytes of an operand per MiB of L2
 
 // Times are in clocks of an SM unless the name has another unit.
 struct Constants {
@@ -76,7 +76,7 @@ struct Constants {
     double meeting, meeting_block;          // adding the sums of the blocks that divide K in a cluster: a constant, and per block
     double combine_part;                    // per element of each part but the first, which the last block to finish adds
     double clock, memory;                   // shares of the maximum
-    double memory_us, output;               // time before memory delivers; weight of a byte of C, a byte of operands being 1
+    double memory_us, output;               // time before memory delivers; weight of a byte of C relative to one of the operands
     double shared_sectors;                  // per byte of C in a sector that two tiles write
     double overlap;                         // exponent of the norm that combines computing and memory time: 1 means no overlap
     double reduce_us, reduced_bytes;        // the second kernel: its start, and its bytes per microsecond
@@ -213,8 +213,8 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
                     latency / static_cast<double>(std::max<int64_t>(1, s.stages - 1)));
 }
 
-// Clocks to read the C that beta multiplies. TMA loads as many spans as have buffers during the products; the others wait until a
-// store ends. Without TMA each thread reads one pair after the other.
+// Clocks to read the C that beta multiplies. TMA can load as many spans as there are buffers during the products; the remaining
+// spans wait until a store ends. Without TMA each thread reads one pair after the other.
 double read_clocks(const ResolvedConfig& s) {
     if (!s.reads_c || s.reduce_kernel != 0) return 0.0;
     const int64_t late_spans = std::max<int64_t>(0, s.block_n / s.span_c() - s.epilogue_stages);

@@ -225,7 +225,7 @@ template <bool is_first>
 __device__ __forceinline__ void wait_for_buffers(int group) {
     constexpr bool last_was_elsewhere = spans_of_c % (spans_in_round * rounds_on_their_way) == 0;
     constexpr int on_their_way = is_first && !last_was_elsewhere ? 0 : rounds_on_their_way - 1;
-    if (waits_late || threadIdx.x % 128 == 0) store_wait_read<on_their_way>();  // no wait for threads that sent nothing
+    if (waits_late || threadIdx.x % 128 == 0) store_wait_read<on_their_way>();  // threads that have stored nothing need not wait
     named_barrier(1 + group, 128);
 }
 

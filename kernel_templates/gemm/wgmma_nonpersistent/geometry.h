@@ -42,7 +42,7 @@ struct ResolvedConfig {
 
     std::int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }  // of 16 columns, divided among the parts of K
+    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }  // units of 16 columns, divided among the parts of K
     std::int64_t units_each() const { return ceil_div(units(), parts()); }  // largest number of units that a part adds and stores
     std::int64_t parts() const { return k_warpgroups * cluster_k; }         // parts of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }   // share tiles by multicast

@@ -193,7 +193,8 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.instructions = 18 - 5 * held_share;
     // The whole tile must arrive before its first element is used.
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
-    // A drained ring loads ahead. Blocks of a persistent grid have equal numbers of rows, and end at different times.
+    // A ring that is drained into registers loads ahead, so its rounds are not counted. Blocks of a persistent grid have equal
+    // numbers of rows but end at different times.
     const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);
     if (c["waves"] > 0 && c["copy_to_registers"] == 0)
         traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));

@@ -110,7 +110,7 @@ class StoredCandidates {
     std::optional<std::vector<db::Portfolio>> read_portfolios_;  // set once they were looked for
     std::optional<std::vector<db::Portfolio>> portfolios_;       // the usable part of those
     FileState database_state_, shipped_state_;                   // at the last look
-    FileState winners_state_;                                    // of the database, when winners_changed() last read it
+    FileState winners_state_;                                    // state of the database when winners_changed() last read it
     std::string winners_mark_;                                   // the result of that read; empty: none yet
     TemplateIdentities identities_;
 };

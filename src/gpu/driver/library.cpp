@@ -46,7 +46,7 @@ struct Library::Ready {
         std::string symbol;
         Function function;
         int max_threads = 0;
-        // Guarded by the mutex; the other members never change.
+        // Protected by the mutex; the other members never change.
         std::size_t dynamic_smem_bytes = 0;
         bool allows_large_clusters = false;
 

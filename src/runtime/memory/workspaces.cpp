@@ -10,7 +10,7 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kAlignment = 256;            // of a workspace and of its parts
+constexpr std::size_t kAlignment = 256;            // alignment of a workspace and of its parts
 constexpr std::size_t kLeastCounterBytes = 16384;  // 4,096 tiles
 constexpr std::uintptr_t kPerThreadStream = 2;  // CU_STREAM_PER_THREAD: one handle that means a different stream on every thread
 

@@ -68,7 +68,7 @@ std::array<Operand, 3> operands_of(const autotune_gemm_problem& given) {
 // Fills in the defaults and refuses invalid values.
 void settle(Operand& operand, std::int64_t batch) {
     const std::string name = operand.name;
-    constexpr std::int64_t limit = std::int64_t{1} << 31;  // of an extent or a leading dimension; products stay below 2^62
+    constexpr std::int64_t limit = std::int64_t{1} << 31;  // bound of an extent or a leading dimension; products stay below 2^62
     if (operand.rows >= limit || operand.cols >= limit || operand.ld >= limit)
         refuse("the extents and the leading dimension of " + name + " must be below 2^31");
     const std::int64_t ld = operand.ld.value_or(operand.cols);

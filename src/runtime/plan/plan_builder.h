@@ -43,7 +43,7 @@ class PlanBuilder {
         const PlanSpec& spec;
         SharedPlan when_zero = nullptr;
         std::exception_ptr failure = nullptr;                              // the first
-        dispatch::Source source = dispatch::Source::none;                  // of the one that works
+        dispatch::Source source = dispatch::Source::none;                  // source of the candidate that works
         std::optional<DisqualifiedCandidate> disqualified = std::nullopt;  // the best of the disqualified
     };
 

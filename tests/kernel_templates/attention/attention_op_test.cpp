@@ -281,7 +281,7 @@ struct MaskCase {
     std::int64_t left, right;
 };
 
-// Which query sees which key, by the definition in the documentation.
+// Whether a query sees a key, by the definition in the documentation.
 class Definition {
   public:
     Definition(const MaskCase& mask, int q_len, int kv_len)

@@ -63,7 +63,7 @@ TEST(Fill, EveryKeepsOneInSoManyAndZeroesTheRest) {
     EXPECT_EQ(kept, 100);
 }
 
-// Of 10,000 elements in rows of 100.
+// 10,000 elements in rows of 100.
 std::vector<double> values_of(const Fill& fill, DType type) {
     Tensor tensor;
     tensor.dtype = type;

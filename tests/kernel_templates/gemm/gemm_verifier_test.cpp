@@ -235,7 +235,7 @@ class GemmVerifierLongSums : public ::testing::TestWithParam<const char*> {
   protected:
     static constexpr std::int64_t kDepth = 32768;
     const Bench& bench() const { return bench_for({GetParam(), kDepth}, "numeric"); }
-    // Of the first row's elements.
+    // Whether the verifier accepts these elements in the first row.
     bool accepts(const std::function<double(std::int64_t col)>& element) const {
         std::vector<double> out;
         for (std::int64_t col = 0; col < kCols; ++col) out.push_back(element(col));

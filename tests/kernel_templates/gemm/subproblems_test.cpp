@@ -26,7 +26,7 @@ const OpTest& exact_of(const std::vector<OpTest>& tests) {
     return test_named(tests, "exact");
 }
 
-// Of the only output.
+// The values of the only output.
 std::vector<double> answers_of(const Op& op, const Problem& problem, const Values& tensors) {
     return op.reference_on_host(problem, exact_of(op.tests(problem)), tensors).front().values;
 }
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Excerpts,
 
 // ---- Freivalds' check ----
 
-// What the device's kernels compute, in plain code: out x and left (right x) for one batch.
+// The device's computation in plain code: out x and left (right x) for one batch.
 struct Sides {
     std::vector<std::int64_t> out, product;
 };

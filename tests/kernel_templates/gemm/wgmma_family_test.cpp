@@ -141,7 +141,8 @@ TEST_F(WgmmaFamily, OperandsMayBeExchangedAtAnySize) {
     EXPECT_TRUE(named(space(problem("hgemm", "16384x16384x8192")), "wgmma_pingpong_128x160x64_cluster2x1_swapab"));
 }
 
-// Four blocks share a tile of 80 columns: stored [K, N] each loads 16 of its 64 rows, stored [N, K] it would be 20 columns.
+// Four blocks share a tile of 80 columns. Stored as [K, N], each loads 16 of the 64 rows; stored as [N, K] it would be 20
+// columns.
 TEST_F(WgmmaFamily, ASharedTileIsDividedAsItIsStored) {
     const auto of_four = [&](const std::string& layout) {
         const SearchSpace s = space(problem("hgemm", "1024x1040x1024", {{"layout", layout}}));

@@ -288,8 +288,8 @@ std::size_t number_of_random_products() {
     return more == nullptr ? 4 : static_cast<std::size_t>(std::max(1, std::atoi(more)));
 }
 
-// Whether a problem can be done must not depend on who asks: the library's answer, its plan and the command's tune agree. An A100
-// has no fp8.
+// Whether a problem can be computed must not depend on the function that is called: the library's answer, its plan and the
+// command's tune agree. An A100 has no fp8.
 TEST(Described, SupportPlanAndTuneGiveOneAnswerForRandomProducts) {
     constexpr unsigned kSeed = 20261128;
     std::size_t refused = 0;

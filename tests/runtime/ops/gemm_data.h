@@ -72,7 +72,7 @@ class GemmData {
         gpu::Buffer device;
     };
 
-    // Of op(X) with `rows` x `cols`, stored transposed or not, in the problem's order.
+    // The matrix for op(X) with `rows` x `cols`, stored transposed or not, in the problem's order.
     Matrix shape(std::int64_t rows, std::int64_t cols, bool transposed, std::pair<std::int64_t, std::int64_t> given) const {
         Matrix matrix;
         matrix.transposed = transposed;

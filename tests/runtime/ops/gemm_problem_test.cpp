@@ -123,8 +123,8 @@ TEST(GemmProblem, CarriesLayouts) {
 TEST(GemmProblem, OfColumnMajorSwapsTensorsAndExtents) {
     const Problem ours = made([](auto& p) {
         p.order = AUTOTUNE_COLUMN_MAJOR;
-        p.lda = 80;   // of the m x k matrix: columns of m
-        p.ldb = 136;  // of the k x n matrix: columns of k
+        p.lda = 80;   // a column-major m x k matrix: its columns have m elements
+        p.ldb = 136;  // a column-major k x n matrix: its columns have k elements
         p.ldc = 72;
     });
     EXPECT_EQ(ours.shape(), "96x64x128");

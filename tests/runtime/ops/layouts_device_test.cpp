@@ -240,7 +240,7 @@ TEST_F(Layouts, FewRowsOfFp8AndAWideCAreRight) {
     const Handle handle = open("gemm/wgmma_fp8");
     const gpu::Stream stream(driver());
     for (const std::int64_t m : {4, 16, 31}) {
-        constexpr std::int64_t n = 80'000, k = 256;  // of more than 2^18 elements
+        constexpr std::int64_t n = 80'000, k = 256;  // C has more than 2^18 elements
         const Array a = numbers(DType::e4m3, static_cast<std::size_t>(m * k), 1), b = numbers(DType::e4m3, n * k, 2);
         const Array c = array(DType::f32, static_cast<std::size_t>(m * n), kNan), scale = array(DType::f32, 1, 1);
         Description product("gemm");

@@ -66,7 +66,7 @@ TEST(Overlap, SoftmaxWorksInPlaceOfTheSameLayoutAlone) {
         Placed in_place(same);
         EXPECT_EQ(in_place.run({0, 0, kFar}), "");
         EXPECT_EQ(in_place.run({0, 64, kFar}), "y overlaps x; it may be x itself, or must not overlap it");
-        EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap behind each row of x, which 16 elements fill
+        EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap after each row of x, which 16 elements fill
         EXPECT_EQ(
             in_place.run({0, kFar, 252}),
             "lse overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
@@ -166,7 +166,7 @@ struct Operand {
     const void* address() const { return reinterpret_cast<const void*>(device.address()); }
 };
 
-// Of C[b, i, j] = sum of A[b, i, l] B[b, l, j], with these strides, on this card.
+// The number of wrong elements of C[b, i, j] = sum of A[b, i, l] B[b, l, j], with these strides, on this card.
 int wrong_of_batches(Session& session, const std::array<std::int64_t, 3>& a_strides,
                      const std::array<std::int64_t, 3>& b_strides) {
     constexpr std::int64_t batch = 3, m = 24, n = 40, k = 32;

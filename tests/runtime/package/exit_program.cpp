@@ -154,7 +154,7 @@ int run(const std::string& how) {
         program.work_on_threads(4);
         ::pause();
     }
-    if (how == "end_thread_in_log") {  // of the library, or one of ours
+    if (how == "end_thread_in_log") {  // a thread of the library, or one of ours
         program.open(AUTOTUNE_ON_MISS_BACKGROUND);
         on_message = OnMessage::end_thread;
         patience = static_cast<int>(seed % 12);

@@ -38,7 +38,7 @@ struct FakeMachine {
     fake::RunOptions options;
 };
 
-// The whole of a test: `body` in a process of its own, then `checks` in this one, of what the fakes were asked.
+// A whole test: `body` in a process of its own, then in this process `checks` on the calls that the fakes received.
 inline void fake_test(const FakeMachine& machine, const std::function<void()>& body,
                       const std::function<void(const fake::Sandbox&)>& checks = {}) {
     fake::Sandbox sandbox(machine.script);

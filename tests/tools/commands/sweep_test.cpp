@@ -52,7 +52,7 @@ TEST(Sweep, InterruptedIsExit130AndSaysHowManyAreLeft) {
     EXPECT_THAT(said.err, AllOf(HasSubstr("1 winners are kept"), HasSubstr("other 2")));
 }
 
-// A problem takes its budget, blocks beside it, and one that began before the end is finished.
+// Each problem takes its budget plus its blocks, and a problem that began before the end is finished.
 TEST(Sweep, ADryRunSaysHowLongItTakesAtMost) {
     CliBench autotune;
     const std::vector<std::string> line{"sweep",    "--op", "hgemm",     "--shapes", "8,16,24x8x8",

@@ -62,7 +62,7 @@ void PrintTo(const MadeUp& space, std::ostream* out) {
 
 class DefaultStrategy : public testing::TestWithParam<MadeUp> {};
 
-// Recorded spaces of other kernels, for which the same holds, are not in the repository: docs/results/search.md.
+// The same was checked with recorded spaces of real kernels, which are not in the repository: docs/results/search.md.
 TEST_P(DefaultStrategy, TakesAtMostAFifthMoreEvaluationsThanTheBestOther) {
     if (test::kIsSanitized) GTEST_SKIP() << "medians need many runs, which take a minute under a sanitizer";
     const Simulation simulation = simulate(made_up(GetParam().extents, GetParam().time_of),

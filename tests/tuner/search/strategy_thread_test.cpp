@@ -16,7 +16,7 @@ using ::testing::Pair;
 
 using Report = std::pair<std::size_t, std::optional<double>>;
 
-// Records what a strategy was told, and controls when it answers.
+// Records the calls of a strategy, and controls when it answers.
 struct Script {
     std::vector<Report> heard;
     std::counting_semaphore<> leave{0};

@@ -42,7 +42,7 @@ std::vector<BenchEntry> entries_of(const BenchOptions& options, const NamedFilte
     return bench_entries(problem, options, services, wanted);
 }
 
-// Of every named config.
+// The entries of every named config.
 std::vector<BenchEntry> named_entries(const NamedFilter& wanted, std::vector<std::string> against = {}) {
     BenchOptions options;
     options.named = true;

@@ -1,4 +1,4 @@
-// What a tune uses from earlier ones: seeds, known failures, known times.
+// A tune's use of earlier ones: seeds, known failures, known times.
 #include "tuner/session/tune/earlier_runs.h"
 
 #include <gmock/gmock.h>

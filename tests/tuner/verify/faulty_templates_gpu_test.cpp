@@ -20,7 +20,7 @@ namespace {
 
 struct Fault {
     std::string name;
-    int block_k, smem_pad, vec;  // of the faulty config: gemm_simt.cuh's fault_of()
+    int block_k, smem_pad, vec;  // parameters of the faulty config: gemm_simt.cuh's fault_of()
     TrialStatus status;
     std::string words;  // in the trial's detail
 };

@@ -25,7 +25,7 @@ namespace {
 // A device to explain for: the present GPU, a card that --device-key names, or one that represents its architecture.
 struct Subject {
     Device device;
-    std::optional<db::Provenance> today{};  // of the present GPU
+    std::optional<db::Provenance> today{};  // the provenance of the present GPU
     bool is_exact = true;                   // only winners of this card count
 };
 

@@ -21,7 +21,7 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::int64_t kProblemsByDefault = 40;
-constexpr std::size_t kConsidered = 1000;  // of the newest winners: reading a winner's rivals takes a look-up each
+constexpr std::size_t kConsidered = 1000;  // newest winners that are considered: reading a winner's rivals takes a look-up each
 
 // The present GPU if it can be queried; a report needs none.
 std::optional<Gpu> gpu_if_any(Session& session) {

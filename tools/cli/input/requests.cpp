@@ -135,7 +135,7 @@ std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) 
         std::optional<Problem> shown;
         try {
             shown = session.catalogue().problem(request);
-        } catch (const Error&) {  // options that are valid only for some extents
+        } catch (const Error&) {  // some options are valid only for some extents
             continue;
         }
         for (const Device& device : all_devices())

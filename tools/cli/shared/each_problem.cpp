@@ -34,7 +34,7 @@ void report_failure(Session& session, const Problem& problem, const Error& error
                          {"exit_code", static_cast<int>(exit_code_of(error.code()))}});
 }
 
-// `is_alone`: an error is the command's.
+// `is_alone`: there is only one problem, so its error is the command's error.
 ExitCode run_each(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one,
                   bool is_alone) {
     std::vector<ExitCode> codes;

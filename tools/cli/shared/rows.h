@@ -11,7 +11,7 @@
 
 namespace autotune::cli {
 
-// Which stored winners a command concerns: --op, --shape with the op's options, --shapes, --device-key.
+// Selects the stored winners that a command works on: --op, --shape with the op's options, --shapes, --device-key.
 struct RowFilter {
     std::string op;
     std::string device_key;

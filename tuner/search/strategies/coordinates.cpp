@@ -61,7 +61,7 @@ std::size_t PointIndex::nearest(std::span<const double> position, std::span<cons
         for (std::size_t d = 0; d < own.size() && distance < least; ++d) {
             distance += std::abs(position[d] - own[d]) / (coordinates_.extents()[d] - 1);
         }
-        // Of equally near points the one with the lower number, so that the order of `among` does not matter.
+        // Among equally near points the one with the lower number is taken, so that the order of `among` does not matter.
         if (distance > least || (distance == least && point > best)) continue;
         least = distance;
         best = point;

@@ -331,7 +331,7 @@ class Model final : public BaseStrategy {
     // The value that a point must beat.
     double target() const { return best_ * (1 + kMargin * std::exp2(-static_cast<double>(since_progress_) / kMarginHalfLife)); }
 
-    // Of the fresh columns that `wanted` accepts.
+    // The most promising of the new columns that `is_wanted` accepts.
     template <class Wanted>
     std::optional<std::size_t> most_promising(const Wanted& is_wanted) {
         std::optional<std::size_t> chosen;
@@ -377,7 +377,7 @@ class Model final : public BaseStrategy {
     std::size_t next_expected_ = 0;
     std::vector<Observation> history_;
     std::vector<Observation> pending_;                  // given by the model, not reported
-    std::unordered_set<std::size_t> guessed_;           // of those, the points in the surrogate at their predicted value
+    std::unordered_set<std::size_t> guessed_;           // points that the surrogate contains with their predicted value
     std::unordered_map<std::size_t, Belief> believed_;  // prediction for each point given by the model, at that time
     std::unordered_set<std::size_t> known_instances_;   // instances compiled for a reported point
     std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
@@ -385,7 +385,7 @@ class Model final : public BaseStrategy {
     std::vector<std::size_t> axes_;  // parameters of the best point still to be varied in this round
     std::size_t next_round_ = kStall;
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
-    double expected_sum_ = 0, came_true_ = 0;  // of the points reported, in shares of the best time
+    double expected_sum_ = 0, came_true_ = 0;  // over the reported points, in shares of the best time
     double reference_us_ = 0;                  // the first reported time
     double best_ = std::numeric_limits<double>::infinity();
     double worst_ = -std::numeric_limits<double>::infinity();

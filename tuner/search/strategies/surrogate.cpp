@@ -13,7 +13,7 @@ namespace {
 // In units of the process's own variance. Medians of a race repeat to a percent, while times in a space differ by factors.
 constexpr double kNoise = 0.01;
 constexpr double kLeastRate = 0.03, kMostRate = 6, kTypicalRate = 0.2;
-constexpr double kRatePrecision = 0.5;  // of the log-normal prior of a rate around the typical one
+constexpr double kRatePrecision = 0.5;  // precision of the log-normal prior of a rate around the typical one
 constexpr std::array<double, 2> kRateSteps{0.6, 1.67};
 constexpr int kLearningSweeps = 4;
 // The likelihood is cubic in observations, and more of them do not improve the rates.

@@ -17,7 +17,7 @@ struct BenchEntry {
     bool must_race = true;                 // always raced: the winner, candidates that the user named, rivals
     std::optional<double> predicted_us{};
     Instance instance{};
-    RunOutcome outcome{};  // of compiling, verifying and the survey
+    RunOutcome outcome{};  // outcome of compiling, verifying and the survey
     std::optional<Timing> surveyed{};
     bool can_run() const { return outcome.ok() && (!candidate || instance != nullptr); }
 };

@@ -32,7 +32,7 @@ std::string line_of(const std::string& key, std::int64_t at_s, const std::string
 void append(const std::string& path, const std::string& line) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (file.open() && ::write(file.get(), line.data(), line.size()) < 0) {
-        // Only this process remembers it then.
+        // If the write fails, only this process remembers the failure.
     }
 }
 

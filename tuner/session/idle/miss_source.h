@@ -71,7 +71,7 @@ class MissSource : public WorkSource {
         Problem problem;
         std::string problem_key, device_key;
         std::int64_t calls = 0;
-        std::string date;                 // of the last call
+        std::string date;                 // date of the last call
         std::vector<std::size_t> stores;  // that missed it
     };
     struct InHand {

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kRestAfter_s = 1;  // of waiting for an item; then the GPU is released for others
+constexpr double kRestAfter_s = 1;  // seconds without an item, after which the GPU is released for others
 constexpr double kTellEvery_s = 0.5;
 
 Catalogue catalogue_of(const LaneBegin& begin) {

@@ -19,7 +19,7 @@ class LaneCompilers : public Compilers {
   public:
     struct Options {
         std::string cache_folder;                   // empty: nothing is stored on disk
-        std::size_t capacity = 1;                   // of the parent's pool
+        std::size_t capacity = 1;                   // capacity of the parent's pool
         bool needs_quiet = false;                   // pause() stops the parent's pool, for one lane at a time
         std::function<void(const Message&)> other;  // receives every message that is not about compiling
     };
@@ -58,7 +58,7 @@ class LaneCompilers : public Compilers {
     std::string nvrtc_;
     bool has_asked_nvrtc_ = false;
     bool has_quiet_ = false;
-    bool ends_ = false;  // told to stop: no quiet will be granted
+    bool ends_ = false;  // set once the lane has to stop: no quiet will be granted
     int compiled_ = 0;
     double busy_seconds_ = 0;
 };

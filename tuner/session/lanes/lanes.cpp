@@ -48,7 +48,7 @@ class Lanes {
         LaneReport report;
         std::unique_ptr<WorkerProcess> process;  // nullptr: ended, or its GPU is out
         std::deque<WorkSource::Item> in_hand;    // the first is being tuned, the others are prepared
-        std::string class_key;                   // of the last item given
+        std::string class_key;                   // of the item it received last
         std::map<std::string, int> owners;       // in the pool, for the instances that it waits for, by identity
         std::string fatal;                       // its last words
         bool waits = false;                      // for an item
@@ -114,7 +114,7 @@ class Lanes {
     std::deque<std::size_t> quiet_;      // lanes that requested quiet; the first has it
     int owners_ = 0;
     Clock::time_point begun_ = Clock::now(), told_at_{};
-    std::optional<Clock::time_point> kill_at_;  // set once they were told to stop
+    std::optional<Clock::time_point> kill_at_;  // set once they have been asked to stop
 };
 
 Lanes::Lanes(const std::vector<LaneGpu>& gpus, WorkSource& source, const LanesOptions& options, TuneServices& services)
@@ -379,7 +379,7 @@ void Lanes::end(Lane& lane, const char* how) {
     lane.process->send({{{"do", how}}, {}});
 }
 
-// A lane that must leave its GPU is told to stop, and killed if it does not. serve() restarts it.
+// A lane that must leave its GPU is asked to stop, and killed if it does not. serve() restarts it.
 void Lanes::call_back() {
     for (Lane& lane : lanes_) {
         if (lane.process == nullptr) continue;

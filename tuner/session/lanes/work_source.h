@@ -15,7 +15,7 @@ struct LaneView {
     std::size_t index = 0;
     const std::string& uuid;  // of its GPU
     const Device& device;
-    const std::string& class_key;  // of the item that it was given last; empty: none yet
+    const std::string& class_key;  // class of the item that it received last; empty: none yet
 };
 
 // Where several lanes get their problems: the list of a sweep, or the misses of databases. Members are called on the thread that

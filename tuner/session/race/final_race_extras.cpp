@@ -102,8 +102,8 @@ std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<
     return blocks;
 }
 
-// In rounds of milliseconds all contestants run at the one clock that the power limit allows for all together, so a kernel's own
-// energy does not show: one that rounds measured 1 % faster took 6 % longer alone (8192x28672x4096, H200).
+// In rounds of milliseconds all contestants share one clock, which the power limit sets by their average power, so a kernel's own
+// energy does not show: one that was 1 % faster in rounds took 6 % longer on its own (8192x28672x4096, H200).
 Verdict FinalRace::verdict(double seconds) {
     Verdict of_rounds = rounds_->verdict();
     if ((of_rounds.conditions.throttle_reasons.value_or(0) & kPowerCap) == 0) return of_rounds;

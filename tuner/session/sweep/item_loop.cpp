@@ -87,7 +87,7 @@ void ItemLoop::tune(SweepItem& item, const std::function<const Problem*()>& foll
 void ItemLoop::tune_claimed(SweepItem& item, const std::function<const Problem*()>& following) {
     const bool is_begun = next_ != nullptr && next_key_ == item.problem.key();
     std::unique_ptr<TuneRun> run = is_begun ? std::move(next_) : begin(item.problem, 1);
-    next_.reset();  // of a problem that does not come now
+    next_.reset();  // it belongs to a problem that does not come now
     engine_.set_idle_hook([this, &following, current = run.get()] {
         current->refill();
         if (const Problem* next = following()) begin_next(*next);

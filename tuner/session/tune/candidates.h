@@ -26,7 +26,7 @@ class Candidates {
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
         Predictor predictor;
-        LearnedErrors errors{};  // of the predictor; none: its predictions are used unchanged
+        LearnedErrors errors{};  // corrections of the predictor; none: its predictions are used unchanged
 
         std::optional<double> predict_us(const Config& config) const;
     };

@@ -47,7 +47,7 @@ class CompileFeed {
     bool has_judges() const;
     const Instance& harness() const { return harness_; }
     const Instance& reference() const { return reference_; }
-    // Of all compilers, since this began.
+    // Busy seconds of all compilers since this object was made.
     double busy_seconds() const { return shared_.engine.pool().busy_seconds() - busy_before_s_; }
 
   private:

@@ -15,7 +15,7 @@ namespace autotune::tuner {
 // The cost models' errors for the problem's class on this card with this NVRTC, learned from trials.
 std::vector<CostCorrection> corrections_for(const Problem& problem, const TuneServices& services, const std::string& nvrtc);
 
-// What the store has about a problem from earlier runs, and what of it still counts.
+// The store's knowledge about a problem from earlier runs, and which of it is still valid.
 class EarlierRuns {
   public:
     // Nothing is known.

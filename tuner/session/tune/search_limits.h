@@ -11,7 +11,7 @@ namespace autotune::tuner {
 struct SearchState {
     int tried = 0;
     int since_better = 0;           // trials
-    std::optional<double> best_us;  // of the verified candidates
+    std::optional<double> best_us;  // best time of the verified candidates
     double elapsed_s = 0;           // since the budget started
     // The gain expected from continuing, as a share of the best time; nullopt: unknown, or seeds are still to be tried.
     std::optional<double> expected_gain{};

@@ -15,7 +15,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // of the time for the decision
+constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // shares of the time for the decision
 // Load before the rounds, so that clocks and power reach their steady values: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
@@ -262,7 +262,7 @@ db::Winner TuneRun::blank_winner(std::size_t point) const {
 db::Winner TuneRun::winner_from(const FinalRace& race, const Verdict& verdict) const {
     const std::size_t point = *candidates_.find(*race.contestants()[verdict.winner].candidate);
     db::Winner winner = blank_winner(point);
-    winner.timing = verdict.rows.front().timing;  // of the final rounds only: the search's minimum is biased
+    winner.timing = verdict.rows.front().timing;  // from the final rounds only: the search's minimum is biased
     note_verdict(winner.evidence, race, verdict);
     std::string& decided_by = winner.evidence.decided_by;
     if (judged_by_ == Reference::none) decided_by += "; verified on smaller problems alone";

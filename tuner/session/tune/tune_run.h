@@ -103,10 +103,10 @@ class TuneRun {
     std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
     std::map<std::size_t, Instance> instances_;
     std::optional<std::size_t> open_;               // the candidate still open on the GPU worker since it was tried
-    std::map<std::size_t, int> deaths_under_load_;  // of the worker, while a point ran as load
+    std::map<std::size_t, int> deaths_under_load_;  // number of deaths of the worker while a point ran as load
 
     // ---- where it stands ----
-    bool searching_ = true;  // false: nothing new is asked for
+    bool searching_ = true;  // false: no new points are requested
     int urgency_ = 1;
     std::string stopped_by_ = "space exhausted";
     Reference judged_by_ = Reference::full;

@@ -269,7 +269,7 @@ std::optional<double> TuneRun::expected_gain() const {
     return outlook && untold_seeds_.empty() ? std::optional(outlook->gain) : std::nullopt;
 }
 
-// Of the best one's family.
+// The time of the default config of the best candidate's family.
 std::optional<double> TuneRun::default_us() const {
     if (!book_.best_us()) return std::nullopt;
     const Candidates::Part& best = candidates_.part_of(book_.best_point());

@@ -67,7 +67,7 @@ class NegateOp final : public Op {
     // ---- OpOracle: the right results ----
     std::vector<OpTest> tests(const Problem&) const override {
         OpTest test{.name = "exact", .fills = {}, .outputs = {{.tensor = 1}}, .is_typical = true};
-        test.fills = {Fill::normal(), Fill::nan()};  // of x, and of y before the launch
+        test.fills = {Fill::normal(), Fill::nan()};  // fills of x, and of y before the launch
         return {test};
     }
     // The values of reference.cuh's placeholders, and its launch.

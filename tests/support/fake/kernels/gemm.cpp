@@ -165,7 +165,7 @@ std::optional<GemmView> gemm_view(const Launch& launch) {
     g.stride_a = launch.integer("stride_a", 0);
     g.stride_b = launch.integer("stride_b", 0);
     g.stride_c = launch.integer("stride_c", g.m * g.ldc);
-    g.in_type = program.word("in_type", program.word("a_type", "f16"));  // a_type: in a reference operands may differ
+    g.in_type = program.word("in_type", program.word("a_type", "f16"));  // A reference's operands may have different types
     g.out_type = program.word("out_type", "f16");
     take_tensor_maps(launch, g);
     if (g.is_reference && launch.words.size() > 10) {

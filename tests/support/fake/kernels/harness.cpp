@@ -179,7 +179,7 @@ CUresult checksum(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
-// For a result that was not computed: right, unless a rule says otherwise.
+// For a result whose computation was skipped: passes it as right, unless a rule requests a fault.
 void judge_skipped(CompareResult& result, bool is_wrong) {
     result.sum_expected2 += 1;
     result.max_ratio = std::max(result.max_ratio, is_wrong ? kInfiniteRatio : 0.25);

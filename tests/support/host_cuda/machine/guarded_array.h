@@ -22,7 +22,7 @@ class GuardedArray {
 
     std::span<std::byte> bytes() const { return {data_, size_}; }
     bool is_whole() const;
-    // "12 bytes behind the end" for an address on the array's pages, nullopt for others.
+    // "12 bytes behind the end" for an address on the array's pages, nullopt for other addresses.
     std::optional<std::string> place_of(const void* address) const;
 
   private:

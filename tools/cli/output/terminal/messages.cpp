@@ -103,7 +103,7 @@ std::string printable_json(std::string_view text) {
 }
 
 std::size_t whole_characters(std::string_view text) {
-    constexpr std::size_t kLongest = 4;  // bytes of a character and of one of our escape sequences
+    constexpr std::size_t kLongest = 4;  // bytes: the longest UTF-8 character, and also our longest escape sequence
     for (std::size_t back = 1; back <= std::min(kLongest - 1, text.size()); ++back) {
         const unsigned lead = byte_at(text, text.size() - back);
         const bool is_continued = lead >= 0x80 && lead < 0xC0;

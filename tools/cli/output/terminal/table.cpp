@@ -20,7 +20,7 @@ void Table::add(std::vector<std::string> cells) {
     rows_.push_back(std::move(cells));
 }
 
-// Of the columns that wrap, the widest shrinks first.
+// Among the columns that wrap, the widest shrinks first.
 std::vector<std::size_t> Table::widths(std::size_t columns) const {
     std::vector<std::size_t> widths;
     for (const Column& column : columns_) widths.push_back(column.title.size());
