@@ -16,6 +16,7 @@ expect() {
 
 expect 0 "tools/dev run ARGS" --help
 expect 0 "tools/dev run ARGS" -h
+expect 0 "tools/dev check [ARGS...]" --help
 expect 2 "there is no 'tset'" tset
 expect 2 "tools/dev run ARGS"
 exit $failures
