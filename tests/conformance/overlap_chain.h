@@ -41,8 +41,8 @@ class OverlapChain {
     // c = a + b on as many elements as the buffers have.
     void add_in_place(const Kernel& adding);
 
-    // How many of `runs` replays of the chain, captured in a graph, end with other bits than the chain launched one kernel at a
-    // time, with a wait after each and without programmatic dependent launch.
+    // Replays the chain `runs` times from a graph. Returns how many replays end with other bits than a run without any overlap:
+    // one kernel at a time, without programmatic dependent launch.
     int wrong(int runs);
     // Whether the right result can show faults: not all NaN, and different bits after one more step.
     bool is_telling();

@@ -317,7 +317,7 @@ TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
             EXPECT_EQ(answer(32, 100000), 0);
         },
         [](const fake::Sandbox& sandbox) {
-            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // with that of Ready
+            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // one of them is Ready's
             EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 1);
         });
 }

@@ -181,7 +181,7 @@ TEST(Plan, RefusesAMisalignedPointerByName) {
 }
 
 TEST(Plan, OfColumnMajorNamesTheCallersMisalignedPointer) {
-    fake_test({"", {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}}}, [] {  // reads nothing of the shifted end
+    fake_test({"", {.environment = {{"AUTOTUNE_PIN", "gemm/simt"}}}}, [] {  // this kernel does not read beyond the shifted array
         autotune_gemm_problem problem = gemm(64, 64, 64);
         problem.order = AUTOTUNE_COLUMN_MAJOR;
         problem.align_a = 2;

@@ -144,7 +144,6 @@ __device__ __forceinline__ void load_row_values(u32 to, const float* from, u32 b
                  : "memory");
 }
 
-// lse log2(e) and delta = sum(O dO) of each row; rows without a key and rows beyond the last get an infinite logarithm, so that
 // Computes lse log2(e) and delta = sum(O dO) of each row. Rows without a key and rows beyond the last get an infinite logarithm,
 // so that their weights are 0. 256 threads and 64 rows per block.
 template <class Element, int dv>

@@ -244,8 +244,8 @@ struct Step {
     u32 k, v, q, d_o;      // operand addresses in shared memory, in units of 16 bytes; k and v are those of the group's rows
     u32 dq_a, dq_b;        // addresses of the group's parts of the operands of dQ
     u32 ds_row;            // where the lane's row of matrices is written
-    u32 dq_row;            // where the thread's part of dQ is written
-    const DqSums& sums;    // or, without staging, to `sums` from `dq_thread` on
+    u32 dq_row;            // where the thread's part of dQ is staged
+    const DqSums& sums;    // without staging, dQ is added to `sums` from `dq_thread` on
     int dq_thread;
     int row, keys_left;    // the thread's first row; number of keys from there on
     int whole_first, whole_end;  // tiles without a masked score

@@ -18,8 +18,8 @@
 namespace autotune::runtime {
 namespace {
 
-// More than general kernels need when they divide K, whatever the extents: they divide K only when tiles are few. A plan that
-// needs more copies large operands first, and compared with that an allocation is short.
+// More than general kernels need for any extents: they divide K only if tiles are few. A plan that needs more copies large
+// operands first, which takes much longer than an allocation.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 
 // Raises the counter by one during its lifetime.

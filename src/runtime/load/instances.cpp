@@ -130,7 +130,7 @@ Instances::Shared Instances::load(const Order& order, const jit::Rendered& text,
     families_.insert(&family);
     std::vector<Loaded>& alike = by_facts_[facts];
     Loaded loaded{instance, log_extents(order.problem)};
-    if (alike.size() == alike.capacity()) alike.reserve(2 * alike.size() + 1);  // what may throw is done before it is there
+    if (alike.size() == alike.capacity()) alike.reserve(2 * alike.size() + 1);  // before the entry exists: this may throw
     const auto [entry, is_new] = instances_.try_emplace(order.source, std::move(instance));
     if (is_new) alike.push_back(std::move(loaded));
     return entry->second;

@@ -32,7 +32,7 @@ class Misses {
     // if nothing is recorded. REQUIRES: the device outlives this.
     using Calls = std::shared_ptr<std::atomic<std::int64_t>>;
     Calls note(const Problem& problem, const Device& device, dispatch::Source source);
-    // Drops the misses that are tuned now, as `has_winner` says: a plan that the caller holds would record them again and again.
+    // Drops the misses for which `has_winner` is true now: a plan that the caller still holds would record them again and again.
     void forget(const std::function<bool(const Problem&, const Device&)>& has_winner);
     // Writes what was recorded. A database that cannot be written is one warning. Throws only std::bad_alloc, and keeps the
     // misses then.

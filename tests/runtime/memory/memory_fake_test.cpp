@@ -199,7 +199,7 @@ TEST(OutOfMemory, OfABackgroundCallLeavesItsStandInAndTriesAgain) {
                                   10);
         for (problem.m = 16; problem.m <= 512; problem.m += 8) ASSERT_EQ(call(), AUTOTUNE_OK);
         ASSERT_EQ(autotune_finish(handle.get()), AUTOTUNE_OK);
-        for (problem.m = 16; problem.m <= 512; problem.m += 8) {  // none waits for ever for what nobody makes
+        for (problem.m = 16; problem.m <= 512; problem.m += 8) {  // no call waits forever for an instance that no thread makes
             autotune_plan plan = nullptr;
             ASSERT_EQ(autotune_gemm_plan(handle.get(), &problem, &plan), AUTOTUNE_OK);
             autotune_plan_destroy(plan);

@@ -5,9 +5,10 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kFinalsShare = 0.25;  // of the budget, kept for the final rounds ...
-constexpr double kOverrun = 2;         // of the budget, while nothing is verified or almost nothing was tried:
-constexpr int kFewTried = 8;           // in two seconds from a cold start the first candidates are just compiled
+constexpr double kFinalsShare = 0.25;  // share of the budget that is kept for the final rounds ...
+constexpr double kOverrun = 2;         // ... but a search may take this many budgets while nothing is verified or almost nothing
+                                       // was tried:
+constexpr int kFewTried = 8;           // from a cold start, the first candidates are compiled only after two seconds
 constexpr double kLeastFinals_s = 0.5;
 constexpr double kSustainedShare = 0.08, kMostSustained_s = 6;
 constexpr double kLeastSustained_s = (2 * kJudgingTurns + kSettlingBlocks) * kLeastBlock_s;

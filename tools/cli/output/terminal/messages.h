@@ -13,8 +13,7 @@ enum class Message { error, warning, note };
 void say(std::ostream& err, Message kind, std::string_view text);
 
 // Escapes text from outside (an argument, a file's name, a compiler's log) to one line that a terminal shows but does not
-// interpret: control characters become
-// , \t or \x1b, bytes that are not UTF-8 become \x and two digits.
+// interpret: control characters become \n, \t or \x1b, bytes that are not UTF-8 become \x and two digits.
 std::string printable(std::string_view text);
 // The same for several lines: line ends and tabs stay, and so do the two sequences with which the command writes bold.
 std::string printable_lines(std::string_view text);
