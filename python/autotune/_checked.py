@@ -1,4 +1,4 @@
-"""What a caller hands over, checked before C sees it: ctypes cuts an integer to its low bits, and a NUL ends a string."""
+"""Checks of the caller's arguments before C gets them: ctypes cuts an integer to its low bits, and a NUL ends a string."""
 
 import os
 from operator import index
@@ -12,7 +12,7 @@ Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
 def integer(name: str, value: Any, bounds: Tuple[int, int] = INT64) -> int:
-    """The int that `value` is: an int, or an integer of NumPy. Raises TypeError for what is none, InvalidArgument outside of the bounds."""
+    """`value` as an int; it is an int or an integer of NumPy. Raises TypeError for other types, InvalidArgument outside the bounds."""
     if type(value) is not int:
         if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
             raise TypeError(f"{name} is {value!r}; it must be an integer")
@@ -27,7 +27,7 @@ def integer(name: str, value: Any, bounds: Tuple[int, int] = INT64) -> int:
 
 
 def integers(name: str, values: Any, bounds: Tuple[int, int] = INT64) -> Tuple[int, ...]:
-    """A sequence of them, each named as `name[i]`."""
+    """A sequence of integers as ints; messages name them `name[i]`."""
     try:
         listed = tuple(values)
     except TypeError:
@@ -36,7 +36,7 @@ def integers(name: str, values: Any, bounds: Tuple[int, int] = INT64) -> Tuple[i
 
 
 def word(name: str, value: Any) -> bytes:
-    """A name or word for C, in UTF-8. Raises TypeError for what is no str, InvalidArgument for one that C cannot take."""
+    """A name or word for C, in UTF-8. Raises TypeError for other types, InvalidArgument for a str that C cannot take."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r}; it must be a str")
     if "\0" in value:
@@ -48,7 +48,7 @@ def word(name: str, value: Any) -> bytes:
 
 
 def path(name: str, value: Optional[Path]) -> Optional[bytes]:
-    """A path for C: a str, bytes or os.PathLike. Bytes that are no UTF-8 stay what they are, as everywhere in Python."""
+    """A path for C: a str, bytes or os.PathLike. Bytes that are not UTF-8 are passed on unchanged, as everywhere in Python."""
     if value is None:
         return None
     try:

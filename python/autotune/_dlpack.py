@@ -1,4 +1,4 @@
-"""DLPack: what a producer says of an array, read with a bound for everything that it says.
+"""DLPack: reads a producer's description of an array, with a bound for every value in it.
 
 A capsule is consumed: its name is changed, and its producer's deleter is called once, after the last read. The array that the caller holds
 keeps the memory.
@@ -66,7 +66,7 @@ _KINDS = ((b"dltensor", b"used_dltensor", Managed), (b"dltensor_versioned", b"us
 
 
 def read(array: Any, stream: Optional[int]) -> View:
-    """Address, type, shape, strides in elements, device and whether it is read-only. The producer makes `stream` wait for the content."""
+    """Returns address, type, shape, strides in elements, device and whether it is read-only. `stream` waits for the producer's work."""
     kind, ordinal = _device(array)
     capsule = _capsule(array, stream)
     for name, used, form in _KINDS:
@@ -94,7 +94,7 @@ def _device(array: Any) -> Tuple[int, int]:
 
 
 def _capsule(array: Any, stream: Optional[int]) -> Any:
-    """DLPack's words for a stream: 1 is the legacy default stream, 2 the per-thread one, None what the producer assumes."""
+    """DLPack's number for a stream: 1 is the legacy default stream, 2 the per-thread one, None the producer's default."""
     wanted = None if stream is None else stream or 1
     try:
         return array.__dlpack__(stream=wanted, max_version=_NEWEST)
@@ -121,7 +121,7 @@ def _checked(managed: Any, device: Tuple[int, int]) -> View:
     address = integer("the address of DLPack's tensor", (tensor.data or 0) + tensor.byte_offset, UINT64)
     if not tensor.data and not is_empty:
         raise InvalidArgument("the array has elements and its address is 0; it was freed, or never had memory")
-    # Managed memory has no device of its own: every device reaches it.
+    # Managed memory belongs to no single device: every device can access it.
     return address, word, shape, strides, device[1] if device[0] == _CUDA else None, bool(flags & _READ_ONLY)
 
 

@@ -1,4 +1,4 @@
-"""The few questions to the CUDA driver that the package asks by itself, without making a context."""
+"""The few calls of the CUDA driver that the package makes itself, without making a context."""
 
 import ctypes
 import functools
@@ -22,7 +22,7 @@ def _library() -> Optional[ctypes.CDLL]:
 
 @functools.lru_cache(maxsize=None)
 def _entry(name: str, version: int) -> Optional[Callable[..., Any]]:
-    """An entry point as a program of that CUDA version sees it, by cuGetProcAddress; None without a driver that has it."""
+    """The driver's function in the version of that CUDA release, by cuGetProcAddress; None if the driver does not have it."""
     library, address, status = _library(), ctypes.c_void_p(), ctypes.c_int()
     if library is None or not hasattr(library, "cuGetProcAddress_v2"):
         return None
@@ -35,7 +35,7 @@ def _entry(name: str, version: int) -> Optional[Callable[..., Any]]:
 
 
 def driver_call(name: str, version: int, *arguments: Any) -> int:
-    """The status of a driver function; NOT_FOUND where there is none of that name. Arguments are ctypes' values."""
+    """Calls a driver function and returns its status; NOT_FOUND if there is none of that name. Arguments are ctypes values."""
     function = _entry(name, version)
     return NOT_FOUND if function is None else int(function(*arguments))
 
@@ -49,13 +49,13 @@ def driver_major() -> Optional[int]:
 
 
 def current_device() -> Optional[int]:
-    """The ordinal of the device whose context is current on this thread; None where there is none."""
+    """The ordinal of the device whose context is current on this thread; None if no context is current."""
     device = ctypes.c_int()
     return device.value if driver_call("cuCtxGetDevice", 2000, ctypes.byref(device)) == 0 else None
 
 
 def device_of(address: int) -> Optional[int]:
-    """The ordinal of the device in whose memory an address lies. None for memory that several devices reach, and where the driver cannot tell."""
+    """The ordinal of the device that has the memory at an address. None if several devices can access it, or if it is unknown."""
     if address == 0:
         return None
     values = [ctypes.c_int() for _ in _ATTRIBUTES]
@@ -68,7 +68,7 @@ def device_of(address: int) -> Optional[int]:
 
 
 def wait_for(producer: int, consumer: int) -> None:
-    """Makes what is enqueued on stream `consumer` from now on wait for what is on `producer`. Raises DriverError.
+    """Makes later work on stream `consumer` wait for the work that is now on `producer`. Raises DriverError.
 
     A capture of the consumer does not wait for a stream outside of it: the graph runs after the capture, when its caller says.
     """

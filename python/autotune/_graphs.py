@@ -1,4 +1,4 @@
-"""What a captured CUDA graph needs, kept for as long as the graph lives."""
+"""Keeps the objects that a captured CUDA graph needs for as long as the graph lives."""
 
 import ctypes
 import itertools
@@ -23,7 +23,7 @@ def capture_of(stream: int) -> Tuple[int, int]:
 
 
 def keep_for_graph(graph: int, needed: Any) -> None:
-    """Keeps `needed` until neither the graph nor what was instantiated from it exists. Where the driver cannot tell, for good."""
+    """Keeps `needed` until the graph and everything instantiated from it are destroyed; forever if the driver cannot report that."""
     forget_ended()
     number = next(_numbers)
     _kept[number] = needed
@@ -39,7 +39,7 @@ def keep_for_graph(graph: int, needed: Any) -> None:
 
 
 def forget_ended() -> None:
-    """Lets go what ended graphs needed. Called by the main thread soon after a graph has ended, and whenever a graph is made."""
+    """Releases the objects of ended graphs. Called by the main thread soon after a graph has ended, and whenever a graph is made."""
     for number in _library.ended_graphs():
         _kept.pop(number, None)
 

@@ -1,4 +1,4 @@
-"""libautotune as Python sees it: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
+"""libautotune for Python: its structs, its functions, and statuses as exceptions. Mirrors include/autotune/autotune.h."""
 
 import atexit
 import ctypes
@@ -143,13 +143,13 @@ plan_is_outdated = _declare(_library, "autotune_plan_is_outdated", ctypes.c_int,
 plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
 tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p)
 def check(status: int) -> None:
-    """Raises the exception of a status other than success, with the library's sentence for it."""
+    """Raises the exception for a status other than success, with the library's message."""
     if status != 0:
         raise error_of(status, with_this_pythons(last_error(None).decode(errors="replace")))
 
 
 def _load_quick_calls() -> Any:
-    """The C functions of quick_calls.cpp, which call the library in a twentieth of ctypes' time; None where Python is not CPython."""
+    """The C functions of quick_calls.cpp, which call the library in a twentieth of ctypes' time; None if Python is not CPython."""
     if sys.implementation.name != "cpython":
         return None
     try:
@@ -162,7 +162,7 @@ _quick = _load_quick_calls()
 
 
 def _hot(name: str, *arguments: Any) -> Callable[..., int]:
-    """A function of the library that is called at each launch: it takes addresses as ints and gives the status."""
+    """A function of the library that is called at each launch: it takes addresses as ints and returns the status."""
     function: Callable[..., int] = _declare(_held, f"autotune_{name}", ctypes.c_int, *arguments)
     return function if _quick is None else _made_quick(name, _address(function))
 
@@ -200,14 +200,14 @@ def _address_of(name: str) -> int:
 
 
 def log_function(hear: Callable[[int, bytes], None]) -> Tuple[int, int, Any]:
-    """A log function of the library that calls `hear`: its address, its user, and what has to live as long as the library may call it."""
+    """A log function of the library that calls `hear`: its address, its `user`, and an object that keeps both alive."""
     if _quick is not None:
         return _address_of("hear"), id(hear), hear
     function = LogFunction(lambda _user, level, message: hear(level, message))
     return _address(function), 0, function
 
 
-# The function that the driver calls with a number when what holds a user object is gone; None where there is no such function.
+# The function that the driver calls with a number once all holders of a user object are destroyed; None if there is no such function.
 graph_ended: Optional[int] = None if _quick is None else _address_of("graph_is_gone")
 
 
@@ -219,7 +219,7 @@ ended_graphs: Callable[[], List[int]] = _no_graphs
 
 
 def on_graph_end(listener: Callable[[], None]) -> None:
-    """`listener` is called by the main thread soon after the end of graphs, whose numbers `ended_graphs` then gives."""
+    """`listener` is called by the main thread soon after graphs have ended; `ended_graphs` then returns their numbers."""
     global ended_graphs
     if _quick is not None:
         ended_graphs = _made_quick("ended_graphs", listener)

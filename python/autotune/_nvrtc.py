@@ -1,4 +1,4 @@
-"""The compiler that pip installed for this Python, which the library's own search finds only where the environment is activated."""
+"""Finds the compiler that pip installed for this Python; the library's own search finds it only if the environment is activated."""
 
 import os
 import re
@@ -19,12 +19,12 @@ def _candidates(folders: Iterable[str]) -> Iterable[Tuple[int, int, str]]:
 
 
 def _is_named_elsewhere() -> bool:
-    """Whether the user or a toolkit says which compiler it is."""
+    """Whether the user or a toolkit selects the compiler."""
     return bool(os.environ.get("AUTOTUNE_NVRTC") or os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME"))
 
 
 def nvrtc_of_this_python() -> Optional[str]:
-    """The newest libnvrtc among this Python's packages that the driver can use; None where the user or a toolkit says which."""
+    """The newest libnvrtc among this Python's packages that the driver can use; None if the user or a toolkit selects one."""
     if _is_named_elsewhere():
         return None
     most = driver_major()
@@ -47,11 +47,11 @@ def why_not_this_pythons() -> str:
     )
 
 
-_NONE_FOUND = "no NVRTC, the compiler that kernels need: "  # begins what the library says then
+_NONE_FOUND = "no NVRTC, the compiler that kernels need: "  # the beginning of the library's message in that case
 
 
 def with_this_pythons(message: str) -> str:
-    """What the library says, with the compiler that lies here and that it could not find, because no environment is activated."""
+    """The library's message, plus the compiler of this environment, which it did not find because that is not activated."""
     before, none_found, after = message.partition(_NONE_FOUND)
     why = why_not_this_pythons() if none_found else ""
     return f"{before}{why}; {after}" if why else message

@@ -1,4 +1,4 @@
-"""What the ops say of themselves, and the call that every function of `autotune.ops` makes."""
+"""The interfaces of the ops, and the call that every function of `autotune.ops` makes."""
 
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
@@ -27,7 +27,7 @@ class TensorForm:
 
 @dataclass(frozen=True)
 class AttributeForm:
-    """An attribute: a word of `allowed`, or a number as `form` says where that is empty."""
+    """An attribute: a word of `allowed`, or, if that is empty, a number that `form` describes."""
 
     name: str
     allowed: Tuple[str, ...]
@@ -60,7 +60,7 @@ class OpSchema:
     in_place: bool
 
     def attributes_for(self, attributes: Mapping[str, Optional[Attribute]], scalars: Mapping[str, float]) -> Dict[str, Attribute]:
-        """Attributes as given. One that says whether a scalar of its name may be other than zero follows from that scalar."""
+        """The given attributes. An attribute that states whether the scalar of its name may be non-zero is derived from that scalar."""
         known = {form.name: form for form in self.attributes}
         words = {name: value for name, value in attributes.items() if value is not None}
         for name, value in scalars.items():
@@ -77,7 +77,7 @@ def call(
     stream: Stream,
     handle: Optional[Handle],
 ) -> None:
-    """One call of an op on device arrays, by the plan that the handle keeps for it."""
+    """One call of an op on device arrays, with the handle's cached plan."""
     on = stream_handle(stream)
     views = [None if array is None else view(array, on) for array in (arrays[form.name] for form in schema.tensors)]
     for form, each in zip(schema.tensors, views):
@@ -92,7 +92,7 @@ def call(
     )
     problem = _problems.get(key)
     if problem is None:
-        # Alignments are the addresses' at each call: Handle.run looks at them.
+        # Alignments are those of the addresses in each call: Handle.run determines them.
         tensors = {form.name: Tensor(each.dtype, each.shape, each.strides) for form, each in zip(schema.tensors, views) if each is not None}
         problem = Problem(schema.name, tensors, schema.attributes_for(attributes, scalars))
         if len(_problems) >= MOST_PROBLEMS:

@@ -13,14 +13,14 @@ _NEWEST_INTERFACE = 3
 
 
 class CudaArray(Protocol):
-    """An array that says where it lies by `__cuda_array_interface__`."""
+    """An array with `__cuda_array_interface__`."""
 
     @property
     def __cuda_array_interface__(self) -> Mapping[str, Any]: ...
 
 
 class DLPackArray(Protocol):
-    """An array that says where it lies by DLPack; torch tensors too."""
+    """An array with DLPack's protocol; torch tensors have it too."""
 
     def __dlpack__(self, *, stream: Any = ...) -> Any: ...
 
@@ -48,12 +48,12 @@ class CupyStream(Protocol):
 
 
 DeviceArray = Union[CudaArray, DLPackArray]
-Address = Union[DeviceArray, int, None]  # where an address is taken as it is, and None leaves an optional array out
+Address = Union[DeviceArray, int, None]  # if an address is accepted too, and None leaves an optional array out
 Stream = Union[int, CudaStream, TorchStream, CupyStream, None]
 
 
 class ArrayView(NamedTuple):
-    """A device array: strides in elements, `device` an ordinal or None where the array does not say."""
+    """A device array: strides in elements, `device` an ordinal, or None if the array does not state it."""
 
     address: int
     dtype: str
@@ -76,13 +76,13 @@ def dense_strides(shape: Sequence[int]) -> Tuple[int, ...]:
 
 
 def is_torch(array: Any) -> bool:
-    """Whether it is a tensor of torch, which is imported where there is one."""
+    """Whether it is a torch tensor. Does not import torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def _check_torch(tensor: Any) -> None:
-    """Raises TypeError for a tensor whose memory is not what it says."""
+    """Raises TypeError for a tensor whose values are not simply those in its memory."""
     torch: Any = sys.modules["torch"]
     if tensor.device.type != "cuda":
         raise TypeError(f"the tensor is on {tensor.device}; move it to a CUDA device first: tensor.cuda()")
@@ -117,7 +117,7 @@ def _field(interface: Mapping[str, Any], name: str) -> Any:
 
 
 def _word_of(interface: Mapping[str, Any]) -> Optional[str]:
-    """The type's word, None for one that the interface cannot name. bf16 and fp8 have no name there."""
+    """The type's word; None for types that the interface has no name for, such as bf16 and fp8."""
     typestr = _field(interface, "typestr")
     if not isinstance(typestr, str):
         raise TypeError(f"__cuda_array_interface__ has typestr {typestr!r}; it must be a str such as '<f4'")
@@ -127,7 +127,7 @@ def _word_of(interface: Mapping[str, Any]) -> Optional[str]:
 
 
 def _check_interface(interface: Mapping[str, Any]) -> None:
-    """Raises for what would make the memory another array than the fields of `_from_interface` say."""
+    """Raises if the interface has a member that changes the meaning of the fields that `_from_interface` reads."""
     version = integer("__cuda_array_interface__['version']", _field(interface, "version"), INT64)
     if not 0 <= version <= _NEWEST_INTERFACE:
         raise TypeError(f"__cuda_array_interface__ has version {version}; this package knows versions up to {_NEWEST_INTERFACE}")
@@ -177,7 +177,7 @@ def _strides(in_bytes: Any, shape: Tuple[int, ...], size: int) -> Tuple[int, ...
 
 
 def _wait(producer: Any, stream: int) -> None:
-    """`stream` waits for the one on which the array's content is made: 1 is the legacy default stream, 2 the per-thread one."""
+    """`stream` waits for the stream that produces the array's content: 1 is the legacy default stream, 2 the per-thread one."""
     if producer is None:
         return
     number = integer("__cuda_array_interface__['stream']", producer, UINT64)
@@ -190,11 +190,11 @@ def _wait(producer: Any, stream: int) -> None:
 
 
 def view(array: DeviceArray, stream: Optional[int] = 0) -> ArrayView:
-    """What `array` is: a torch tensor, an object with `__cuda_array_interface__`, or one with `__dlpack__`.
+    """Describes a device array: a torch tensor, an object with `__cuda_array_interface__`, or one with `__dlpack__`.
 
     `stream`: the CUstream on which the array will be used, which waits for the stream that makes the array's content, where the array
     names one. None: the array is only described, and nothing waits.
-    Raises TypeError for an array of the host or of a type that no kernel takes, InvalidArgument for fields that cannot be.
+    Raises TypeError for an array on the host or of a type that no kernel takes, InvalidArgument for invalid fields.
     """
     if is_torch(array):
         return _from_torch(array)
@@ -207,7 +207,7 @@ def view(array: DeviceArray, stream: Optional[int] = 0) -> ArrayView:
 
 
 class Placed(NamedTuple):
-    """Where an argument of a call lies. `device`, `size` (bytes, from the first to the last element) and `seen` are None where not known."""
+    """The place of a call's argument. `device`, `size` (bytes, from the first to the last element) and `seen` are None if unknown."""
 
     address: int
     device: Optional[int] = None
@@ -217,7 +217,7 @@ class Placed(NamedTuple):
 
 
 def placed(array: Address, stream: int = 0, describes: bool = True) -> Placed:
-    """An array, None (which lies at 0) or an address as it is, of which nothing more is known.
+    """The place of an array, of None (address 0) or of a bare address, of which nothing else is known.
 
     `describes`: not for a workspace, which torch may hold in a type that no kernel takes.
     """
@@ -245,17 +245,17 @@ def _address(value: Any) -> int:
 
 
 def address(array: Address, stream: int = 0) -> int:
-    """The device address of an array, or of None (0) or an int as it is."""
+    """The device address of an array; 0 for None; an int is returned unchanged."""
     return placed(array, stream).address
 
 
 def device_of_view(seen: ArrayView) -> Optional[int]:
-    """The device that the array names, else the one in whose memory the driver says it lies."""
+    """The device that the array states, else the one that owns its memory according to the driver."""
     return seen.device if seen.device is not None else device_of(seen.address)
 
 
 def check_devices(devices: Sequence[Optional[int]], wanted: Optional[int], whose: str = "the current context is of") -> None:
-    """Raises InvalidArgument for arrays of several devices, or of another than `wanted`; None: not known."""
+    """Raises InvalidArgument for arrays on several devices, or on another device than `wanted` (None: unknown)."""
     known = {each for each in devices if each is not None}
     if len(known) > 1:
         raise InvalidArgument(f"arrays are on devices {', '.join(map(str, sorted(known)))}; move them to one")
@@ -264,13 +264,13 @@ def check_devices(devices: Sequence[Optional[int]], wanted: Optional[int], whose
 
 
 def check_current_device(devices: Sequence[Optional[int]]) -> None:
-    """As check_devices, with the device of the context that is current on this thread."""
+    """Like check_devices, with the device of the context that is current on this thread."""
     if any(each is not None for each in devices):
         check_devices(devices, current_device())
 
 
 def stream_handle(stream: Stream) -> int:
-    """The CUstream of an int, of None (the legacy default stream), of an object with `__cuda_stream__`, or of a torch or CuPy stream."""
+    """The CUstream of an int, None (the legacy default stream), an object with `__cuda_stream__`, or a torch or CuPy stream."""
     if stream is None:
         return 0
     if type(stream) is int:

@@ -31,18 +31,18 @@ def command_path() -> str:
 
 
 def command_environment() -> Dict[str, str]:
-    """This process's environment, with the compiler of this Python's packages where nothing else says which."""
+    """This process's environment, plus the compiler of this Python's packages if nothing else selects one."""
     environment = dict(os.environ)
     compiler = nvrtc_of_this_python()
     if compiler:
         environment["AUTOTUNE_NVRTC"] = compiler
     elif sys.prefix != sys.base_prefix:
-        environment.setdefault("VIRTUAL_ENV", sys.prefix)  # for the command to say what it finds in there, and why that will not do
+        environment.setdefault("VIRTUAL_ENV", sys.prefix)  # so that the command reports what it finds there, and why that cannot be used
     return environment
 
 
 class Command:
-    """A run of the command with --json. Its processes have the CUDA context; this process has none of theirs.
+    """A run of the command with --json. CUDA contexts are made in its processes, not in this one.
 
     `on_line` hears each line of standard error. Ctrl-C stops the command as it does in a shell: what was measured is kept.
     """
@@ -104,7 +104,7 @@ class Command:
 
 
 def _started(words: List[str], environment: Dict[str, str]) -> "subprocess.Popen[str]":
-    """Raises CommandError where the system cannot start it."""
+    """Raises CommandError if the system cannot start it."""
     try:
         return subprocess.Popen(
             words,
@@ -112,7 +112,7 @@ def _started(words: List[str], environment: Dict[str, str]) -> "subprocess.Popen
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
-            errors="surrogateescape",  # paths in what it prints stay what they are
+            errors="surrogateescape",  # keeps paths in its output unchanged
             env=environment,
         )
     except OSError as error:
@@ -132,7 +132,7 @@ def run_json(arguments: Sequence[str], on_line: Optional[LineFunction] = None, a
 def run_json_items(
     arguments: Sequence[str], on_item: Callable[[Document], None], allowed: Sequence[int] = (0,), on_line: Optional[LineFunction] = None
 ) -> Document:
-    """As run_json for a document whose first member is a list; hears each element as it comes."""
+    """Like run_json, for a document whose first member is a list; calls `hear` for each element as it arrives."""
     command = Command(arguments, on_line)
     text: List[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Element types: their words, their numbers in the C interface, and what other packages call them."""
+"""Element types: their words, their numbers in the C interface, and their names in other packages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions. Each has the library's own sentence, and `status`, the number of `autotune_status`."""
+"""Failures as exceptions. Each has the library's message, and `status`, the number of `autotune_status`."""
 
 from typing import Any, Optional, Tuple
 
@@ -10,7 +10,7 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """An extent, stride, dtype, name or address that cannot be."""
+    """An invalid extent, stride, dtype, name or address."""
 
     status = 1
 
@@ -28,7 +28,7 @@ class WorkspaceTooSmall(Error, ValueError):
 
 
 class NoGpu(Error, RuntimeError):
-    """No driver, no device, or none that is supported (compute capability 8.0 is the least)."""
+    """No driver, no device, or none that is supported (compute capability 8.0 or higher)."""
 
     status = 4
 
@@ -58,7 +58,7 @@ class CompileFailed(Error, RuntimeError):
 
 
 class OutOfMemory(Error, MemoryError):
-    """Of the host or of the device."""
+    """Not enough memory on the host or the device."""
 
     status = 9
 
@@ -102,7 +102,7 @@ class CommandError(Error, RuntimeError):
         return CommandError, (str(self), self.exit_code, self.stderr)
 
 
-# What a user of Python can do about a state of the machine, which the library's sentence only tells.
+# Remedies for a user of Python; the library's message only states the condition of the machine.
 _ADVICE = {
     NoGpu.status: "`python -m autotune doctor` tells what this machine lacks; a container needs its GPUs passed in (docker run --gpus all)",
 }
@@ -110,6 +110,6 @@ _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__() if kind.statu
 
 
 def error_of(status: int, message: str) -> Error:
-    """The exception of a status."""
+    """The exception for a status."""
     sentence = message or f"autotune failed with status {status}"
     return _BY_STATUS.get(status, Error)(f"{sentence}; {_ADVICE[status]}" if status in _ADVICE else sentence)

@@ -24,7 +24,7 @@ LOG_LEVELS = ("debug", "info", "warning")
 
 
 class U64(int):
-    """A scalar that an op takes as u64, such as a seed. A float is passed as f32, any other int as i32."""
+    """A scalar that an op takes as u64, such as a seed. A float is passed as f32, another int as i32."""
 
     def __new__(cls, value: Any = 0) -> "U64":
         return super().__new__(cls, integer("a u64 scalar", value, UINT64))
@@ -35,7 +35,7 @@ Scalar = Union[float, int, U64]
 
 @dataclass(frozen=True)
 class PlanInfo:
-    """What a plan is. Times are microseconds, 0 where nothing is known; `recorded_us` is the stored winner's, of this very
+    """Facts about a plan. Times are in microseconds, 0 if unknown; `recorded_us` is the stored winner's, of this very
     problem, and `recorded_rival_us` the fastest vendor library's in the same rounds.
 
     candidate_when_zero, origin_when_zero: of the kernel that a product's plan for any beta keeps for calls with beta 0; "" and the plan's
@@ -76,7 +76,7 @@ class Call:
             self.addresses[i] = address
 
     def set_workspace(self, workspace: Placed, wanted_bytes: int) -> None:
-        """Memory of at least `wanted_bytes`. Of a bare address nothing more is known."""
+        """Checks for memory of at least `wanted_bytes`. The size of a bare address is unknown."""
         if workspace.read_only:
             raise InvalidArgument("the workspace is read-only; give memory that may be written")
         if workspace.size is not None and workspace.size < wanted_bytes:
@@ -99,7 +99,7 @@ def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
 
 
 def _check_scalars(problem: Problem, scalars: Sequence[Scalar]) -> None:
-    """Raises InvalidArgument for another number of scalars than the op has."""
+    """Raises InvalidArgument if the op has another number of scalars."""
     from .ops import SCHEMA
 
     schema = SCHEMA.get(problem.op)
@@ -109,7 +109,7 @@ def _check_scalars(problem: Problem, scalars: Sequence[Scalar]) -> None:
 
 
 def _check_arrays(problem: Problem, arrays: Sequence[Placed]) -> None:
-    """Raises InvalidArgument for arrays that are not what the problem says. Nothing is known of an address."""
+    """Raises InvalidArgument for arrays that do not match the problem. Bare addresses are not checked."""
     if all(each.seen is None for each in arrays):
         return
     from .ops import SCHEMA
@@ -125,7 +125,7 @@ def _check_arrays(problem: Problem, arrays: Sequence[Placed]) -> None:
             continue
         if each.seen.dtype != planned.dtype:
             raise InvalidArgument(f"{form.name} is {planned.dtype} in the problem, and its array is {each.seen.dtype}")
-        # Extents of 1 count for nothing: a batch of one matrix is that matrix.
+        # Extents of 1 are ignored: a batch of one matrix is that matrix.
         if _layout(each.seen.shape, each.seen.strides) != _layout(planned.shape, planned.strides):
             raise InvalidArgument(
                 f"{form.name} has shape {planned.shape} and strides {planned.strides} in the problem, and its array shape {each.seen.shape} "
@@ -138,17 +138,17 @@ def _layout(shape: Sequence[int], strides: Sequence[int]) -> List[Tuple[int, int
 
 
 class Launch(Protocol):
-    """A plan with its arrays: one call of the library a launch. Holds the arrays, so that their memory stays.
+    """A plan with its arrays: each launch is one call of the library. Keeps the arrays alive.
 
     Safe to use from several threads. May be called while its stream is captured in a CUDA graph.
     """
 
     def __call__(self, stream: Stream = 0) -> None:
-        """Enqueues the kernels on a stream: an int, which costs least, or what `stream_handle` takes."""
+        """Enqueues the kernels on a stream: an int, which is fastest, or anything that `stream_handle` takes."""
 
 
 class Plan:
-    """A problem's kernel, ready to be enqueued. Made by `Handle.plan`; belongs to the context that was current then.
+    """A problem's kernel, ready to be enqueued. Made by `Handle.plan`; belongs to the context that was current at that time.
 
     `run` and the launches of `bind` enqueue kernels and do nothing else: no allocation, no synchronisation, no file access.
     """
@@ -182,7 +182,7 @@ class Plan:
             _library.plan_destroy(raw)
 
     def __copy__(self) -> "Plan":
-        return self  # it does not change, and the library's plan has one owner
+        return self  # it is immutable, and the library's plan has one owner
 
     def __deepcopy__(self, memo: Any) -> "Plan":
         return self
@@ -197,12 +197,12 @@ class Plan:
 
     @property
     def candidate(self) -> str:
-        """What will run: "gemm/wgmma block_m=128 ..."."""
+        """The kernel and config that will run: "gemm/wgmma block_m=128 ..."."""
         return self.info.candidate
 
     @property
     def is_outdated(self) -> bool:
-        """Whether another winner may serve the problem by now; `Handle.plan` gives its plan. This one still works."""
+        """Whether another winner may serve the problem by now; `Handle.plan` returns its plan. This plan still works."""
         outdated = ctypes.c_int()
         _library.check(_library.plan_is_outdated(self._address, ctypes.byref(outdated)))
         return outdated.value != 0
@@ -227,7 +227,7 @@ class Plan:
         return _library.bound(self._address or 0, call.pointer, stream_handle, (self, call, arrays, workspace))
 
     def run(self, *arrays: Address, scalars: Sequence[Scalar] = (), workspace: Address = None, stream: Stream = None) -> None:
-        """Enqueues the plan's kernels on `stream`; arguments as in `bind`. Raises InvalidArgument, Misaligned, Overlap, ..."""
+        """Enqueues the plan's kernels on `stream`; arguments as for `bind`. Raises InvalidArgument, Misaligned, Overlap, ..."""
         on = stream_handle(stream)
         call = self._call(arrays, scalars, workspace, on)
         _library.check(_library.run(self._address, call.pointer, on))
@@ -258,7 +258,7 @@ class _Owned:
         self._users = 0
         self._log = log
         nobody: Tuple[int, int, Any] = (0, 0, None)
-        # `_keep` is what the library calls: it lives as long as this.
+        # The library calls `_keep`, which lives as long as this object.
         self.log_function, self.log_user, self._keep = nobody if log is None else _library.log_function(self._hear)
 
     def open(self, address: Optional[int]) -> None:
@@ -308,16 +308,16 @@ class _Owned:
         finally:
             address = self._left()
             if address:  # from another thread: this one is the library's, which waits for it to end
-                with contextlib.suppress(RuntimeError):  # Python ends, and so does what the handle has
+                with contextlib.suppress(RuntimeError):  # Python ends, and with it the handle's resources
                     threading.Thread(target=self._destroy, args=(address,), name="autotune handle").start()
 
 
 class Handle:
-    """What opens the database and makes plans. Uses the CUDA context that is current on the calling thread; creates none.
+    """Opens the database and makes plans. Uses the CUDA context that is current on the calling thread; creates none.
 
     database, cache_folder, shipped, nvrtc (paths), pin: as in docs/environment.md; None: from the environment, else the default.
-    on_miss: what `run` does for a problem without a plan: "compile", "loaded_only", "not_planned" or "background".
-    record_misses: note problems without a winner in the database, for `autotune sweep`.
+    on_miss: how `run` serves a problem without a plan: "compile", "loaded_only", "not_planned" or "background".
+    record_misses: record problems without a winner in the database, for `autotune sweep`.
     log: called with (level, message), level one of "debug", "info", "warning"; from any thread, and no longer once Python ends.
     Raises NoGpu without a driver. Thread-safe. Closed at exit.
     """
@@ -355,9 +355,9 @@ class Handle:
         _handles.add(self)
 
     def close(self) -> None:
-        """Gives the handle's memory back. No work that uses its workspaces may be pending; plans stay valid.
+        """Frees the handle's memory. No work that uses its workspaces may be pending; plans stay valid.
 
-        A call of another thread, or of the log function that calls this, ends first.
+        Calls on other threads, and the call whose log function calls this, end first.
         """
         self._owned.close()
 
@@ -382,14 +382,14 @@ class Handle:
         raise TypeError("a Handle belongs to its process and cannot be pickled; make one in the other process: autotune.Handle(...)")
 
     def plan(self, problem: Problem) -> Plan:
-        """The problem's winner, looked up, loaded or compiled: up to a second or so, once. Raises NoContext, NoKernel, ..."""
+        """The plan of the problem's winner: looked up, loaded or compiled, which takes up to a second once. Raises NoContext, NoKernel, ..."""
         raw = ctypes.c_void_p()
         with self._owned as address:
             _library.check(_library.plan_create(address, ctypes.byref(problem.struct), ctypes.byref(raw)))
         return Plan(self, problem, raw.value or 0)
 
     def supports(self, problem: Problem) -> bool:
-        """Whether a kernel family can do the problem on the current context's device. Raises InvalidArgument for what is none."""
+        """Whether a kernel family can do the problem on the current context's device. Raises InvalidArgument for an invalid problem."""
         from .errors import NoKernel
 
         try:
@@ -402,7 +402,7 @@ class Handle:
     def run(self, problem: Problem, *arrays: Address, scalars: Sequence[Scalar] = (), stream: Stream = None) -> None:
         """The one-call form: the plan that the handle keeps for the problem, or what `on_miss` says, enqueued on `stream`.
 
-        Alignments are taken from the arrays. A workspace is the handle's own.
+        Alignments are taken from the arrays. If a workspace is needed, the handle has it.
         """
         on = stream_handle(stream)
         _check_scalars(problem, scalars)
@@ -418,7 +418,7 @@ class Handle:
             _library.check(_library.tuned(handle, ctypes.byref(problem.struct), ctypes.byref(call.struct), stream))
 
     def flush_misses(self) -> None:
-        """Writes misses that are noted but not yet in the database."""
+        """Writes the recorded misses that are not in the database yet."""
         with self._owned as address:
             _library.check(_library.flush_misses(address))
 
@@ -446,7 +446,7 @@ _default_lock = threading.Lock()
 
 
 def default_handle() -> Handle:
-    """The handle that functions use which are given none: made at its first use, with the environment's settings."""
+    """The handle for functions that are called without one: made at its first use, with the environment's settings."""
     global _default
     if _default is None:
         with _default_lock:

@@ -1,4 +1,4 @@
-"""Problems: an op with everything fixed that changes the answer or the cost."""
+"""Problems: an op with everything fixed that changes the result or the cost."""
 
 import ctypes
 import numbers
@@ -21,7 +21,7 @@ class Tensor:
     """One array of a problem, without its memory.
 
     dtype: "f16", "bf16", "f32", ... or a NumPy or torch dtype. shape: extents, the outermost first. strides: elements; None:
-    dense, the last dimension contiguous. align: bytes that the address is a multiple of: 1, 2, 4, 8 or 16.
+    dense, the last dimension contiguous. align: the address is a multiple of this many bytes: 1, 2, 4, 8 or 16.
     """
 
     dtype: str
@@ -44,7 +44,7 @@ class Tensor:
 
     @staticmethod
     def of(array: Union["Tensor", DeviceArray], stream: Optional[int] = None) -> "Tensor":
-        """That of a device array, with the alignment of its address. `stream`: as in `arrays.view`; nothing has to wait for a description."""
+        """That of a device array, with the alignment of its address. `stream`: as for `arrays.view`; a description need not wait."""
         if isinstance(array, Tensor):
             return array
         seen = view(array, stream)

@@ -22,12 +22,12 @@ class Report:
         return path
 
     def _repr_html_(self) -> str:
-        # A frame of its own: the page's styles stay off the notebook's. It runs no script and fetches nothing.
+        # A frame of its own, so that the page's styles do not change the notebook's. It runs no script and fetches nothing.
         return f'<iframe sandbox srcdoc="{html.escape(self.page)}" style="width:100%;height:720px;border:0"></iframe>'
 
 
 def report(*, database: Optional[Path] = None, **options: Any) -> Report:
-    """The page that `autotune report --html` writes; options are its flags. Raises CommandError."""
+    """The page of `autotune report --html`; options are its flags. Raises CommandError."""
     with tempfile.TemporaryDirectory(prefix="autotune-report-") as folder:
         path = os.path.join(folder, "report.html")
         run_json(["report", "--html", path, *_flags(dict(db=database, **options))])

@@ -14,7 +14,7 @@ SOME_FAILED, INTERRUPTED = 7, 130
 
 @dataclass(frozen=True)
 class Winner:
-    """The kernel that the database gives for a problem. Times are microseconds; `low_us` and `high_us` bound 95 %."""
+    """The database's winner for a problem. Times are in microseconds; `low_us` and `high_us` are the 95 % interval."""
 
     family: str
     config: Dict[str, int]
@@ -33,7 +33,7 @@ class Winner:
 
 @dataclass(frozen=True)
 class Finalist:
-    """One line of the final rounds: ours, or a vendor library's. `ratio`: its time over the winner's, in the same rounds."""
+    """A contestant of the final rounds: our kernel, or a vendor library's. `ratio`: its time / the winner's, in the same rounds."""
 
     name: str
     median_us: float
@@ -43,7 +43,7 @@ class Finalist:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What a tune gave. `document`: all that the command printed (docs/json.md)."""
+    """The result of a tune. `document`: the command's whole output (docs/json.md)."""
 
     op: str
     shape: str
@@ -68,7 +68,7 @@ class TuneResult:
 
 @dataclass(frozen=True)
 class SweepItem:
-    """A problem of a sweep. `state`: "tuned", "fresh" (was known), "failed", "skipped_for_budget" or "interrupted"."""
+    """A problem of a sweep. `state`: "tuned", "fresh" (had a winner), "failed", "skipped_for_budget" or "interrupted"."""
 
     op: str
     shape: str
@@ -85,14 +85,14 @@ class SweepItem:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep gave. `summary` counts the items in each state."""
+    """The result of a sweep. `summary` counts the items in each state."""
 
     items: List[SweepItem]
     summary: Dict[str, int]
     seconds: float
 
     def records(self) -> List[Dict[str, Any]]:
-        """One flat dict an item: what pandas.DataFrame takes."""
+        """One flat dict per item, as pandas.DataFrame takes them."""
         return [item.record() for item in self.items]
 
     def to_pandas(self) -> Any:
@@ -104,7 +104,7 @@ class SweepResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a progress function hears. `done` of `total` problems (total is None while it is not known), and the item or line that is new."""
+    """The argument of a progress function: `done` of `total` problems (None while it is unknown), and the new item or line."""
 
     done: int
     total: Optional[int]
@@ -154,7 +154,7 @@ def words_of(problem: Problem) -> Dict[str, str]:
 
 
 def _flags(options: Mapping[str, Any]) -> List[str]:
-    """ "total_budget": "1h" as "--total-budget 1h"; True is a flag alone, a list a flag for each; None and False are left out."""
+    """ "total_budget": "1h" becomes "--total-budget 1h"; True: a flag without a value; a list: a flag for each; None and False: nothing."""
     flags: List[str] = []
     for name, value in options.items():
         flag = "--" + (name if name.startswith("stride_") else name.replace("_", "-"))
@@ -193,11 +193,11 @@ def tune(
     progress: Optional[ProgressFunction] = None,
     **options: Any,
 ) -> TuneResult:
-    """Finds the fastest kernel for one problem and remembers it.
+    """Finds the fastest kernel for one problem and stores it.
 
     problem: a Problem, or an op's name or alias with a shape: tune("hgemm", "4096x4096x2048", layout="nt").
-    budget: "40s", "5m" or "200t" (trials); trials: at most so many; retune: search though a winner is known.
-    progress: hears a line for each trial, on a thread of its own; raising an exception there ends the search.
+    budget: "40s", "5m" or "200t" (trials); trials: the most candidates to try; retune: search even if a winner is stored.
+    progress: called with a line for each trial, on a thread of its own; an exception raised there ends the search.
     options: any other flag of `autotune tune` or option of the op, with _ for -: family="gemm/mma", layout="nt".
     Raises CommandError, with the command's exit code; without a GPU kernels are compiled and ranked, and `timed` is False.
     """
@@ -246,11 +246,11 @@ def sweep(
     progress: Optional[ProgressFunction] = None,
     **options: Any,
 ) -> SweepResult:
-    """Tunes many problems; those with a valid winner are left as they are. Interrupted, the same call goes on.
+    """Tunes many problems; those with a valid winner are left as they are. After an interruption, the same call continues.
 
     problems: Problems, or words such as {"op": "hgemm", "shape": "1024:4096:1024x4096x2048", "layout": "nt"}.
     budget: a problem's; total_budget: "30m", "2h": no problem is started after it.
-    progress: hears each problem when it ends, in the caller's thread, with `done` and `total`.
+    progress: called with each problem when it ends, in the caller's thread, with `done` and `total`.
     options: any other flag of `autotune sweep`. Raises CommandError; problems that failed are items, no exception.
     """
     lines = [words_of(each) if isinstance(each, Problem) else dict(each) for each in problems]
