@@ -1,10 +1,10 @@
-"""autotune for PyTorch: operators, a patch of aten, a choice for Inductor, and the tuning of a model.
+"""autotune for PyTorch: operators, a patch of aten, a choice for Inductor, and tuning of a model.
 
     import autotune.torch
     y = autotune.torch.linear(x, weight)           # a differentiable operator by the tuned kernel
     with autotune.torch.patch():                   # or: torch's own functions, where a raced winner is on record
         y = model(x)
-    print(autotune.torch.tune(model, (x,)))        # tunes what the model runs; says what changed
+    print(autotune.torch.tune(model, (x,)))        # tunes the problems that the model runs; reports the gains
 
 docs/pytorch.md is the manual.
 """

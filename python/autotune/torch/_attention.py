@@ -65,7 +65,7 @@ def _attention_cuda(
 def _attention_of_nothing(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """One has no elements, or is a tensor of zeros without memory. Without keys o = 0 and lse = -inf. Laid out as other results are."""
+    """For tensors without elements, or tensors of zeros without memory. Without keys o = 0 and lse = -inf. Laid out like other results."""
     q, k, v = (_engine.with_memory(each) for each in (q, k, v))
     _check(q, k, v, mask)
     o, lse = _outputs(q, v, with_lse)
@@ -74,7 +74,7 @@ def _attention_of_nothing(
 
 
 def _outputs(q: torch.Tensor, v: torch.Tensor, with_lse: bool) -> Tuple[torch.Tensor, torch.Tensor]:
-    """o lies as q does: of [batch, length, heads, size] in memory, if that is what q is. No logarithms: none of a row."""
+    """o has the memory layout of q, for example [batch, length, heads, size]. Without logarithms lse has no rows."""
     o = torch.empty_like(q) if q.shape[-1] == v.shape[-1] else q.new_empty((*q.shape[:-1], v.shape[-1]))
     return o, q.new_empty((*q.shape[:2], q.shape[2] if with_lse else 0), dtype=torch.float32)
 
@@ -95,7 +95,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Optional[torch.Tensor], grad_of_lse: Optional[torch.Tensor]) -> Tuple[Any, ...]:
     q, k, v, o, lse = ctx.saved_tensors
-    if grad_of_lse is not None and lse.numel():  # kernels have gradients of o alone
+    if grad_of_lse is not None and lse.numel():  # kernels only have gradients of o
         grad = o.new_zeros(o.shape) if grad is None else grad
         return (*_by_torch.attention_bwd(grad, (q, k, v), ctx.mask, ctx.scale, grad_of_lse), None, None, None)
     if grad is None:

@@ -1,4 +1,4 @@
-"""autotune::attention_bwd: the gradients of attention by the tuned kernel, or by aten and plain products where there is none."""
+"""autotune::attention_bwd: the gradients of attention by the tuned kernel, or by aten and plain products if there is none."""
 
 import contextlib
 from typing import Any, Optional, Tuple
@@ -18,12 +18,12 @@ _plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for
 
 
 def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
-    """Memory for dQ, dK and dV, which lie as what they are gradients of."""
+    """Memory for dQ, dK and dV, with the layouts of q, k and v."""
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
 def backward_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, grad: torch.Tensor, mask: str) -> Problem:
-    """Parts of dQ are added in any order, unless torch is asked for deterministic algorithms."""
+    """Parts of dQ are added in any order, unless torch is set to deterministic algorithms."""
     inputs = {name: tensor_of(each) for name, each in (("q", q), ("k", k), ("v", v), ("o", o))}
     lse = {"lse": Tensor("f32", tuple(o.shape[:3])), "do": tensor_of(grad)}
     outputs = {name: tensor_of(each, 16) for name, each in zip(("dq", "dk", "dv"), gradients_like(q, k, v))}
@@ -63,7 +63,7 @@ def _attention_bwd_cuda(
     mask: str,
     scale: float,
 ) -> Three:
-    if lse.numel() == 0 and q.numel() != 0:  # the forward was asked for no logarithms
+    if lse.numel() == 0 and q.numel() != 0:  # the forward pass returned no logarithms
         return _in_place_of(q, k, v, _by_torch.attention_bwd(grad, (q, k, v), mask, scale))
     if any(each.data_ptr() == 0 for each in (grad, q, k, v, o)):  # no elements, or a tensor of zeros without memory
         return _in_place_of(q, k, v, _by_torch.attention_bwd(grad, (q, k, v), mask, scale))
@@ -109,7 +109,7 @@ def _flash_can(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str) -> 
 
 
 def _flash_backward(grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float) -> Three:
-    """aten's: it needs what ours gives, the result and the logarithm of each row's sum. Heads of keys are repeated, their gradients summed."""
+    """aten's gradients, from our result and the logarithm of each row's sum. Heads of keys are repeated, their gradients summed."""
     q, k, v = inputs
     o, lse = outputs
     group = q.shape[1] // k.shape[1]
@@ -145,7 +145,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward(ctx: Any, *gradients: Optional[torch.Tensor]) -> Tuple[Any, ...]:
-    """Second derivatives, by autograd's own of the plain formula."""
+    """Second derivatives, by autograd of the plain formula."""
     inputs = [each.detach().requires_grad_() for each in ctx.saved_tensors] if not torch.is_grad_enabled() else list(ctx.saved_tensors)
     with torch.enable_grad():
         grad, q, k, v = inputs

@@ -1,6 +1,6 @@
-"""Each operator by torch's own functions: for transforms, subclasses and tensors that no kernel of ours may see.
+"""Each operator by torch's own functions: for transforms, subclasses and tensors that our kernels cannot handle.
 
-These functions are made of aten's, so that torch.func, forward-mode gradients and second derivatives go through them.
+These functions consist of aten's, so that torch.func, forward-mode gradients and second derivatives work with them.
 """
 
 import math
@@ -28,7 +28,7 @@ def softmax(x: torch.Tensor, scale: float) -> torch.Tensor:
 
 
 def _wide(x: torch.Tensor) -> torch.dtype:
-    """What our kernels add in, and f64 where that is given."""
+    """The type in which our kernels add; f64 for f64 operands."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
@@ -48,7 +48,7 @@ def _first_row(queries: int, keys: int, mask: str) -> int:
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, mask: str, scale: float, first: int) -> torch.Tensor:
-    """Masked scores of the queries from `first` on, of all keys, in f32 or f64."""
+    """Masked scores of the queries from `first` on with all keys, in f32 or f64."""
     scores = (q[:, :, first:].to(_wide(q)) @ k.to(_wide(q)).mT) * scale
     if mask == "none":
         return scores
@@ -58,7 +58,7 @@ def _scores(q: torch.Tensor, k: torch.Tensor, mask: str, scale: float, first: in
 
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool = True) -> Attended:
-    """o and lse as autotune::attention gives them, from all scores. A query without keys has o = 0 and lse = -inf."""
+    """o and lse as autotune::attention returns them, from all scores. A query without keys has o = 0 and lse = -inf."""
     check_mask(mask)
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
@@ -98,7 +98,7 @@ def attention_bwd(
 
 
 def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool = True) -> Attended:
-    """As `attention`, by the function that subclasses of tensors know, where it can do the same."""
+    """Like `attention`, by the function that subclasses of tensors know, if it can do the same."""
     check_mask(mask)
     if with_lse or mask == "causal_bottom_right":
         return attention(q, k, v, mask, scale, with_lse)
@@ -117,7 +117,7 @@ def scaled_mm(
     scale_result: Optional[torch.Tensor] = None,
     amax: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """The product in f32, where fp8 is exact. `use_fast_accum` allows less and asks for nothing."""
+    """The product in f32, which represents fp8 exactly. `use_fast_accum` only permits less accuracy, so it has no effect here."""
     rows = scale_a.reshape(-1, 1) if scale_a.numel() > 1 else scale_a.reshape(())
     columns = scale_b.reshape(1, -1) if scale_b.numel() > 1 else scale_b.reshape(())
     with torch.autocast("cuda", enabled=False):

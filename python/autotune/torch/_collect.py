@@ -1,4 +1,4 @@
-"""Which problems a model runs: products and attention, forward and backward."""
+"""Finds the problems that a model runs: products and attention, forward and backward."""
 
 import contextlib
 import warnings
@@ -21,7 +21,7 @@ _ATTENTION = {f"aten::{name}": override for name, override in _sdpa.OVERRIDES.it
 
 
 class _Listener:
-    """Stands for a patch: hears which problem it is asked for, and takes nothing over."""
+    """Takes the place of a patch: records each problem, and takes over no call."""
 
     def __init__(self, hear: Callable[[Problem], None]):
         self._hear = hear
@@ -102,7 +102,7 @@ def listening(hear: Callable[[str, Any, Any], None], *, key: str = "CUDA") -> It
                 try:
                     original = torch.library.get_kernel(name, key)
                 except RuntimeError:
-                    continue  # a torch without this kernel calls no such kernel
+                    continue  # this torch has no such kernel, so it is never called
                 library.impl(name.removeprefix("aten::"), tell(name, original), key, with_keyset=True, allow_override=True)
         yield
     finally:
@@ -123,6 +123,6 @@ def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
         compiled = Collector()
         with listening(compiled.hear):
             step()
-        problems |= compiled.problems  # each as often as where it runs oftener
+        problems |= compiled.problems  # each as often as in the variant that runs it more often
     torch.cuda.synchronize()
     return dict(problems)

@@ -1,4 +1,4 @@
-"""What runs a problem on memory of its own: our kernel, and torch's function that does the same."""
+"""Runs a problem on memory of its own: with our kernel, and with torch's function for it."""
 
 import math
 from typing import Callable, Dict
@@ -15,7 +15,7 @@ _DTYPES = {word: dtype for dtype, word in _engine.WORDS.items()}
 
 
 def has_rival(problem: Problem) -> bool:
-    """Whether torch has a function to race it with."""
+    """Whether torch has a function for it, which can be raced."""
     if problem.op != "attention_bwd":
         return problem.op in ("gemm", "attention")
     q, k, v = (problem.tensors[name] for name in "qkv")
@@ -30,7 +30,7 @@ def contenders(problem: Problem, device: torch.device) -> Runs:
 def _memory(tensor: Tensor, device: torch.device) -> torch.Tensor:
     dtype = _DTYPES[tensor.dtype]
     extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides))
-    # A view at the alignment that the model's tensor has.
+    # A view with the alignment of the model's tensor.
     shift = 0 if tensor.align >= 16 else tensor.align // torch.empty(0, dtype=dtype).element_size()
     return torch.randn(extent + shift, device=device).to(dtype)[shift:].as_strided(tensor.shape, tensor.strides)
 

@@ -1,4 +1,4 @@
-"""The device and the context of a call: torch's primary context of the tensors' device, whatever is current on the thread."""
+"""The device and the context of a call: torch's primary context on the tensors' device, whatever is current on the thread."""
 
 import contextlib
 import ctypes
@@ -28,7 +28,7 @@ def is_capturing(index: int) -> bool:
 
 @contextlib.contextmanager
 def on_device(index: int) -> Iterator[None]:
-    """Makes the device and its primary context current, and gives back what was. A thread without a context keeps the new one."""
+    """Makes the device and its primary context current, and restores the former ones. A thread without a context keeps the new one."""
     with torch.cuda.device(index):
         before, wanted = _current_context(), _primary_context(index)
         if before == wanted:

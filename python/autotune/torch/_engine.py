@@ -1,4 +1,4 @@
-"""From torch tensors to plans: what the operators, the patch and Inductor's choice share."""
+"""Makes plans for torch tensors: shared by the operators, the patch and Inductor's choice."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ WORDS = {
 }
 FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 _ALL_WORDS = {**WORDS, **FP8}
-ALIGN_BITS = 15  # what a plan is made for: up to 16 bytes
+ALIGN_BITS = 15  # alignment for which a plan is made: up to 16 bytes
 
 _gemm, _run_on = _library.gemm, _library.run_on
 _handle: Optional[Handle] = None
@@ -37,12 +37,12 @@ _current_device, _raw_stream = _devices.current_device, _devices.raw_stream
 is_capturing = _devices.is_capturing
 
 MOST_PLANS = 1024  # kept by one operator, at some 10 KB each
-# What may be over once a plan's own context is current: it was made in another one, or the thread has none.
+# Errors that may not occur once the plan's own context is current: it was made in another one, or the thread has none.
 _OF_CONTEXTS = {NoContext.status, DriverError.status, InvalidArgument.status}
 
 
 class Cache(Dict[Key, Value]):
-    """Plans by what they are for. A bounded number: the oldest quarter goes where a new one finds no place."""
+    """Plans by their keys. Their number is bounded: if there is no room for a new one, the oldest quarter is removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Cache(Dict[Key, Value]):
         _caches.append(self)
 
     def set_outdated_aside(self) -> None:
-        """Plans of problems that another winner serves by now are made again when they are needed next."""
+        """Plans of problems that another winner serves by now are made again when they are next needed."""
         for key, value in list(self.items()):
             if value is not None and value.plan.is_outdated:  # type: ignore[attr-defined]
                 self._set_aside[key] = value
                 self.pop(key, None)
 
     def during_capture(self, key: Key, index: int) -> Optional[Value]:
-        """The plan that was set aside, where the current stream of device `index` is captured: nothing may be compiled then."""
+        """The outdated plan, if the current stream of device `index` is being captured, because nothing may be compiled then."""
         return self._set_aside.get(key) if self._set_aside and is_capturing(index) else None
 
     def clear(self) -> None:
@@ -75,7 +75,7 @@ class Cache(Dict[Key, Value]):
 
 
 def handle() -> Handle:
-    """The handle of all that torch runs. The patch keeps its misses by itself: `misses()`."""
+    """The handle for everything that torch runs. The patch records its misses itself: `misses()`."""
     global _handle
     with _lock:
         if _handle is None:
@@ -95,7 +95,7 @@ def _look_for_winners() -> None:
             for cache in _caches:
                 cache.set_outdated_aside()
 
-    if _looker is None or not _looker.is_alive():  # a child of a fork has no thread of its parent's
+    if _looker is None or not _looker.is_alive():  # the child of a fork does not have its parent's threads
         _looker = threading.Thread(target=look, name="autotune winners", daemon=True)
         _looker.start()
 
@@ -105,10 +105,10 @@ def on_refresh(forget: Callable[[], None]) -> None:
 
 
 def refresh() -> None:
-    """Forgets every plan, so that winners which were tuned meanwhile are used from now on. Captured graphs keep theirs."""
+    """Drops every plan, so that winners that were tuned meanwhile are used from now on. Captured graphs keep their plans."""
     global _handle
     with _lock:
-        _kept.append(_handle)  # graphs hold its plans' memory
+        _kept.append(_handle)  # graphs use the memory of its plans
         _handle = None
         for forget in _listeners:
             forget()
@@ -124,7 +124,7 @@ def tensor_of(tensor: torch.Tensor, align: Optional[int] = None) -> Tensor:
 
 
 def f32_compute() -> str:
-    """What torch.mm would multiply f32 in: torch.set_float32_matmul_precision decides."""
+    """The compute type in which torch.mm would multiply f32: torch.set_float32_matmul_precision decides."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "f32"
 
 
@@ -146,14 +146,14 @@ def plan_of(problem: Problem, index: int) -> Plan:
 
 
 class _Launched:
-    """What runs a plan on its device's current stream, whichever device is current. Threads share it."""
+    """Runs a plan on its device's current stream, whichever device is current. Threads share it."""
 
     __slots__ = ("plan", "index", "deterministic", "workspace", "in_stream", "in_graphs")
 
     def __init__(self, plan: Plan, index: int):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self.in_stream = self.in_graphs = True  # where a patch takes it
+        self.in_stream = self.in_graphs = True  # from where a patch takes it
 
     def launch(self, *addresses: int) -> None:
         if _current_device() != self.index:
@@ -174,7 +174,7 @@ class _Launched:
 
 
 class Gemm(_Launched):
-    """A product's plan with what a call needs, all by value."""
+    """A product's plan with everything that a call needs, by value."""
 
     __slots__ = ("address", "shape", "strides", "alpha", "beta", "keep")
 
@@ -187,7 +187,7 @@ class Gemm(_Launched):
         self.alpha, self.beta = map(ctypes.addressof, self.keep)
 
     def launch(self, *addresses: int) -> None:
-        # The usual case without a call more: a launch takes 2 us, and each call of Python a tenth of one.
+        # The usual case without an additional call: a launch takes 2 us, and each call in Python takes a noticeable part of that.
         if self.workspace is None and _current_device() == self.index:
             a, b, c = addresses
             if not _gemm(self.address, self.alpha, a, b, self.beta, c, 0, 0, _raw_stream(self.index)):
@@ -222,7 +222,7 @@ class DevicesDiffer(TypeError, RuntimeError):
 
 
 def refuse_inputs(name: str, *tensors: torch.Tensor) -> None:
-    """Raises for what no kernel takes, with what to do about it."""
+    """Raises for a tensor that no kernel accepts, and names the remedy."""
     first = tensors[0]
     for tensor in tensors:
         if tensor.layout is not torch.strided:
@@ -237,7 +237,7 @@ def refuse_inputs(name: str, *tensors: torch.Tensor) -> None:
 
 
 def refuse_devices(name: str, *tensors: Optional[torch.Tensor]) -> None:
-    """Raises for tensors of several devices. Of the host and a GPU too."""
+    """Raises for tensors on several devices, also for the host and a GPU."""
     devices = [tensor.device for tensor in tensors if tensor is not None]
     other = next((device for device in devices if device != devices[0]), None)
     if other is not None:
@@ -280,5 +280,5 @@ def columns(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def layout_key(*tensors: torch.Tensor) -> Key:
-    """What of tensors a plan depends on."""
+    """The properties of tensors that a plan depends on."""
     return tuple((each.shape, each.stride(), each.dtype, each.get_device(), each.data_ptr() & ALIGN_BITS) for each in tensors)

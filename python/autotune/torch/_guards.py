@@ -17,7 +17,7 @@ functorch_layer = torch._C._functorch.peek_interpreter_stack
 
 
 def is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether nothing of torch wants to see the call, and the memory of both is what they are."""
+    """Whether no part of torch needs to see the call, and both tensors' values are simply those in memory."""
     return (
         type(a) in PLAIN
         and type(b) in PLAIN
@@ -48,7 +48,7 @@ def is_torchs(*arguments: Any) -> bool:
 def _has_own_operations(value: Any) -> bool:
     kind = type(value)
     if kind.__module__.startswith(("torch._subclasses.", "torch.fx.")):
-        return False  # fake and functional tensors and proxies stand for plain ones: they trace our operators
+        return False  # fake and functional tensors and proxies represent plain ones: they trace our operators
     if not isinstance(value, torch.Tensor):
         return hasattr(kind, "__torch_function__")
     own: Any = kind.__torch_function__

@@ -53,7 +53,7 @@ def enable_inductor() -> None:
 
 
 def disable_inductor() -> None:
-    """Takes it away again; code that was compiled with it keeps it."""
+    """Removes it again; code that was compiled with it keeps it."""
     import torch._inductor.config as config
 
     choices: List[Any] = getattr(config, "external_matmul", [])

@@ -32,7 +32,7 @@ def mark() -> None:
 
 
 class SaneMasks:
-    """What sane_masks() changed in a model. `undo()` takes it back; `changed` and `left` say of each part what was done or why not."""
+    """The changes of sane_masks() to a model. `undo()` reverts them; `changed` and `left` list what was done, or why not, for each part."""
 
     def __init__(self) -> None:
         self.changed: List[str] = []
@@ -105,7 +105,7 @@ def _source(kind: type) -> str:
     try:
         return inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError, KeyError):
-        return "'sdpa'"  # nobody knows what it compares
+        return "'sdpa'"  # it is unknown what it compares
 
 
 def _hook(model: torch.nn.Module, made: SaneMasks) -> None:

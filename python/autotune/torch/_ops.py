@@ -37,7 +37,7 @@ def _check_product(name: str, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def _make_product(name: str, a: torch.Tensor, b: torch.Tensor) -> Optional[Gemm]:
-    """None: nothing to multiply, or a deterministic kernel is wanted and the winner is none."""
+    """None: nothing to multiply, or a deterministic kernel is required and the winner is not deterministic."""
     _check_product(name, a, b)
     if 0 in a.shape or 0 in b.shape:
         return None
@@ -105,7 +105,7 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _is_turned(matrix: torch.Tensor) -> bool:
-    """Whether it is stored transposed, as linear's weight is: a gradient that lies otherwise would be copied by autograd."""
+    """Whether it is stored transposed, as linear's weight is: autograd would copy a gradient with another layout."""
     return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
 
 
@@ -157,7 +157,7 @@ def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float 
 
 
 def _as_autocast(added: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
-    """What is added to a product has its type under autocast, as torch's own products cast all that they take."""
+    """Casts the operand that is added to a product to the product's type under autocast, as torch's own products do."""
     return added.to(product.dtype) if added.dtype != product.dtype and any_autocast() else added
 
 

@@ -53,7 +53,7 @@ def clear_misses() -> None:
 
 
 class Records:
-    """Which problems have a winner, by key. Read once from the command: asking the library would compile a kernel for each that has none."""
+    """The keys of problems with a winner. Read once from the command: the library would compile a kernel for each problem without one."""
 
     def __init__(self) -> None:
         self._keys: Optional[Set[str]] = None
@@ -84,12 +84,12 @@ def _kernel_of(name: str, overload: str) -> Any:
 
 
 class Patch:
-    """An active patch. `restore()` or the end of a `with` block takes it away."""
+    """An active patch. `restore()` or the end of a `with` block removes it."""
 
     def __init__(self, names: List[str], least_gain: float, only: Only = None, race: bool = True):
         if not hasattr(torch.library, "get_kernel"):
             raise RuntimeError(_NEEDS.format(torch.__version__))
-        _records.read()  # a patch that cannot would leave everything to aten without a word
+        _records.read()  # otherwise the patch would silently leave everything to aten
         self.least_gain, self._only, self._races = least_gain, only, race
         self._entries = _decisions.setdefault((least_gain, only, race), ({}, {}))
         self._lock = threading.RLock()
@@ -102,7 +102,7 @@ class Patch:
         _active.append(self)
 
     def restore(self) -> None:
-        """Gives aten its kernels back."""
+        """Restores aten's kernels."""
         if self._library is not None:
             if _active[-1] is not self:
                 raise RuntimeError("another patch was made after this one; restore that one first")
@@ -117,7 +117,7 @@ class Patch:
         self.restore()
 
     def entry(self, key: Key, index: int, make: Callable[[], Optional[Any]]) -> Any:
-        """What serves a call on device `index`: an entry of the engine, or None for aten."""
+        """Serves a call on device `index`: an entry of the engine, or None for aten."""
         is_strict = must_be_deterministic()
         entries = self._entries[is_strict]
         found = entries.get(key, _UNKNOWN)
@@ -189,11 +189,11 @@ class Patch:
         try:
             with torch.cuda.device(entry.index):
                 in_stream, in_graphs = (gain >= self.least_gain for gain in gains_over(theirs, lambda: ours(entry)))
-        except torch.OutOfMemoryError:  # a race wants memory of twice L2's size
+        except torch.OutOfMemoryError:  # a race needs memory of twice L2's size
             return entry if has_won else None
         if not in_stream and not in_graphs:
             return _LOST
-        fresh = make()  # whose memory no graph of the race holds
+        fresh = make()  # no graph of the race holds their memory
         fresh.in_stream, fresh.in_graphs = in_stream, in_graphs
         return fresh
 

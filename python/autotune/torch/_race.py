@@ -8,10 +8,10 @@ from typing import Callable, Dict, List, Tuple
 import torch
 
 FLUSH_BYTES = 256 << 20  # more than any L2
-_QUEUE_CYCLES = 2_000_000  # a millisecond: what it takes to queue the calls of a turn
+_QUEUE_CYCLES = 2_000_000  # a millisecond: the time to queue the calls of a turn
 _LEAST_READ = 32 << 20
-_COLD_CALLS = 8  # of a turn of a race
-_LONG_US, _SETTLE_US, _BLOCK_US = 100.0, 50_000.0, 60_000.0  # what takes longer is raced in blocks, once the clock has settled
+_COLD_CALLS = 8  # duration of a turn of a race
+_LONG_US, _SETTLE_US, _BLOCK_US = 100.0, 50_000.0, 60_000.0  # longer calls are raced in blocks, once the clock has settled
 
 
 def graph_of(function: Callable[[], object], calls: int) -> torch.cuda.CUDAGraph:
@@ -54,7 +54,7 @@ def race(
 def race_runs(
     runs: Dict[str, Callable[[], object]], *, rounds: int = 15, flush: bool = False, seed: int = 1, wait_cycles: int = 0
 ) -> Dict[str, List[float]]:
-    """As `race` for what is ready to run, such as graphs that were captured before: microseconds a run. The GPU waits before each."""
+    """Like `race` for functions that are ready to run, such as captured graphs: microseconds per run. The GPU waits before each."""
     spare = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
     order, shuffled = list(runs), random.Random(seed)
     times: Dict[str, List[float]] = {name: [] for name in runs}
@@ -115,7 +115,7 @@ def _side_stream(device: int) -> torch.cuda.Stream:
 
 
 def _captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """Without what torch.cuda.graph does before it captures: it collects garbage and empties the allocator's cache."""
+    """Captures without torch.cuda.graph's preparations: it would collect garbage and empty the allocator's cache."""
     graph, side = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

@@ -1,4 +1,4 @@
-"""`tune(model, inputs)`: finds the problems that a model runs, tunes them, and tells what changed."""
+"""`tune(model, inputs)`: finds the problems that a model runs, tunes them, and reports the gains."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class TunedProblem:
 
     @property
     def gain_us(self) -> float:
-        """What a step of the model saves if `patch()` takes this problem over; 0 where torch is faster."""
+        """The time that a step of the model saves if `patch()` takes this problem over; 0 if torch is faster."""
         return max(self.torch_us - self.after_us, 0.0) * self.calls
 
     def record(self) -> Dict[str, Any]:
@@ -43,11 +43,11 @@ class TunedProblem:
 
 @dataclass(frozen=True)
 class ModelReport:
-    """What a tune of a model changed."""
+    """The result of tuning a model."""
 
     problems: List[TunedProblem]
     sweep: SweepResult
-    masks: _masks.SaneMasks = field(default_factory=_masks.SaneMasks)  # `masks.undo()` gives the model its own masks back
+    masks: _masks.SaneMasks = field(default_factory=_masks.SaneMasks)  # `masks.undo()` restores the model's own masks
 
     @property
     def gain_us(self) -> float:
