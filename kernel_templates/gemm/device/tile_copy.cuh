@@ -24,8 +24,8 @@ struct TileCopy {
     const In* source;  // address of this thread's chunk in the first pass
     i64 row_step;      // elements from pass to pass
     i64 tile_step;     // elements from tile to tile
-    int rows_left;     // rows of the operand from this thread's first row on
-    int cols_left;     // elements from this thread's chunk on
+    int rows_left;     // rows of the operand from this thread's first row to the end
+    int cols_left;     // elements of a row from this thread's chunk to the end
     u32 destination;   // within a stage
 
     __device__ __forceinline__ TileCopy(const In* base, i64 stride, int first, int count, int k) {

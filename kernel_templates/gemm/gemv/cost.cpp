@@ -47,7 +47,7 @@ double multiply_clocks(const Grid& grid, const ResolvedConfig& s, double waves, 
     return std::max(warp, blocks_of_sm * static_cast<double>(s.warps()) * steps * multiplies * clocks_of_multiply(s) / 4);
 }
 
-// Between the last byte of X and the end of the kernel.
+// Time from the arrival of the last byte of X to the end of the kernel.
 double reduction_us(const Streams& x, const Grid& grid, const ResolvedConfig& s, double bytes_per_us) {
     const double us = 0.197 + 0.00904 * static_cast<double>(s.warps_k);
     if (s.split_k == 1) return us;

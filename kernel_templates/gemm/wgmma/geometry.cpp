@@ -318,9 +318,9 @@ double pack_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
 }
 
 // Bytes of both operands that memory delivers in addition to the first read. A wave of tiles reads the rows that it touches. The
-// next wave finds what it shares with it in L2 if L2 holds a wave's operands and its C. 8192x6144x4096 in strips of 3072 rows
-// reads 450 MB of 117, as if every wave began anew; 4096x4096x2048 reads everything once (H200, 2026-11-23, counters): L2 keeps
-// 21 to 36 MB of 60.
+// next wave finds the shared part of them in L2 if L2 holds a wave's operands and its C. The operands of 8192x6144x4096 have 117
+// MB, and strips of 3072 rows read 450 MB, as if every wave began anew; 4096x4096x2048 reads everything once (H200, 2026-11-23,
+// counters). So L2 keeps 21 to 36 MB of its 60.
 double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const auto real = [](int64_t value) { return static_cast<double>(value); };
     const double rows_of_m = real(s.block_m * s.cluster_m), rows_of_n = real(s.block_n * s.cluster_n);

@@ -87,7 +87,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     all.push_back({"TMA store although f32 or fp8 is exchanged", {"swap_ab", "tma_store"}, rule([](const ResolvedConfig& s) {
                        return s.tma_store == 0 || s.swap_ab == 0 || s.out_bytes == 2;
                    })});
-    // The columns of a tile belong to at most two blocks of 128, so one selection finds the next block's factors.
+    // The kernel selects the factor of a column from two blocks, so the columns of a tile must lie in at most two blocks of 128.
     all.push_back(
         {"a tile's columns would lie in three blocks of scales", {"block_n", "swap_ab"}, rule([g](const ResolvedConfig& s) {
              if (g.scaling != Scaling::block || s.swap_ab != 0) return true;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLargestScale = 1e30;
 
-// All rows of x may be one row in memory; the rows of y must be apart.
+// The rows of x may be one and the same row in memory (a stride of 0); the rows of y must not overlap.
 std::int64_t checked_ld(const char* name, Access access, std::optional<std::int64_t> given, const Spec& spec) {
     const std::int64_t ld = given.value_or(spec.cols);
     if (spec.rows == 0 || spec.cols == 0) return spec.cols;

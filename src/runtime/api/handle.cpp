@@ -51,7 +51,7 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     stand_ins_.load_general_kernels(general);
     if (const auto current = gpu::current_context(*services_.driver))
         stand_ins_.reserve_scratch({.context_id = current->id, .bytes = kReservedScratchBytes});
-    background_.start();  // starting a thread takes longer than a call may take
+    background_.start();  // now, because a call may not take as long as starting a thread
 }
 
 // A program that records its misses expects winners to be stored while it runs.

@@ -58,7 +58,7 @@ std::vector<db::StoredTrial> stored_trials(const Sandbox& sandbox) {
     const db::Store store = db::Store::open({.path = sandbox.folder() / "data/autotune/autotune.db", .read_only = true});
     EXPECT_EQ(store.verify_integrity(), "");
     DeviceIdentity scripted = reference_device("sm_90a")->identity;
-    scripted.bus_bits = 6144;  // the scripted card's; the driver of a real one reports 6016
+    scripted.bus_bits = 6144;  // the memory bus of the scripted card; a real driver reports 6016 bits
     return store.trials(problem, scripted);
 }
 

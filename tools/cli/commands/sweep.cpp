@@ -227,7 +227,7 @@ std::vector<Swept> in_order_of(const std::vector<Problem>& problems, std::vector
 double seconds_at_most(std::size_t problems, const tuner::SweepOptions& options) {
     const double each = options.each.budget.seconds + tuner::sustained_seconds(options.each.budget);
     const double all = each * static_cast<double>(problems);
-    // A problem that was begun in time is finished.
+    // A problem that was begun before the limit is finished after it, so it adds up to its own time.
     return options.total_seconds > 0 ? std::min(all, options.total_seconds + each) : all;
 }
 
