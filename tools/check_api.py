@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the comments of the C interface: what a caller must know of each function and each struct is said where it is declared.
+"""Checks the comments of the C interface: each declaration of a function or struct states what a caller must know.
 
 usage: tools/check_api.py [HEADER]. Prints each breach and exits 1 if there is one.
 
@@ -28,7 +28,7 @@ def statuses(text):
 
 
 def comment_above(text, start):
-    """The comment that ends above `start`, beyond declarations of the same group."""
+    """The comment that ends above `start`; declarations of the same group may lie between."""
     above = text[:start]
     while True:
         found = COMMENT_AT_END.search(above)

@@ -65,7 +65,7 @@ RETIRED = [
 PHRASES = re.compile(r"\b(in vain|(?:is|are) felt|for so long|asks (?:for less|most of)|nobody tuned|leaves? late|charged like|nobody's debt|"
                      r"serves a weight|stands once above)\b", re.I)
 OPENING = re.compile(r"^\s*// (?:Who|Whoever|What|Which) ", re.M)
-# How many such comments the files of a base name still have. The numbers only fall.
+# How many such comments the files of a base name still have. The numbers may only fall.
 OPENINGS = "tools/comment_openings.txt"
 NO_TEXT_OF_OURS = ("CHANGELOG.md", "tools/check_docs.py", "tests/tools/scripts/check_docs_test.py", "tests/data/db/")
 WITH_WORDS = {".cpp", ".h", ".hpp", ".cuh", ".cu", ".py", ".pyi", ".sh", ".md", ".txt", ".json", ".sql", ".cmake", ".in"}
@@ -76,7 +76,7 @@ def documents(root):
 
 
 def changed_files(root):
-    """Blocks behind a line `<!-- file: PATH -->` that are not that file."""
+    """Blocks after a line `<!-- file: PATH -->` that differ from that file."""
     for document in documents(root):
         for path, block in SHOWN_FILE.findall(document.read_text()):
             if not (root / path).is_file():
@@ -86,7 +86,7 @@ def changed_files(root):
 
 
 def write_files(root):
-    """Puts the files into those blocks."""
+    """Copies the files into those blocks."""
     for document in documents(root):
         text = document.read_text()
         changed = SHOWN_FILE.sub(lambda match: match[0][:match.start(2) - match.start()] + (root / match[1]).read_text() + "```\n", text)
@@ -125,7 +125,7 @@ def sources(root):
 
 
 def variables_read(root):
-    """Names in the product's code, each with a place; the manual's own table is no place, since it only tells of them."""
+    """Names in the product's code, each with a place. The manual's own table does not count, because it only describes them."""
     read = {}
     for path in sources(root):
         text = path.read_text()
@@ -144,7 +144,7 @@ def wrong_variables(root):
     for name, path in sorted(read.items()):
         if name not in documented:
             yield f"docs/environment.md: {name}, which {path} reads, is missing"
-        if name not in manual and not name.startswith("AUTOTUNE_TEST_"):  # no users' business
+        if name not in manual and not name.startswith("AUTOTUNE_TEST_"):  # not for users
             yield f"{TABLE}: {name}, which {path} reads, is missing from environment_variables()"
     texts = "".join(path.read_text(errors="replace") for folder in ("tools", "tests", "src", "tuner", "python", ".ci", "cmake", "benchmarks")
                     for path in (root / folder).rglob("*") if path.is_file())
@@ -154,7 +154,7 @@ def wrong_variables(root):
 
 
 def texts(root):
-    """(path, text) of every file that people write. Files named former_* are about names of earlier versions; shipped rows have tests."""
+    """(path, text) of every file that people write. Files named former_* contain names of earlier versions; shipped rows have tests."""
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(one for one in folders if one not in ("build", ".git", "results"))
         for file in sorted(files):
@@ -165,7 +165,7 @@ def texts(root):
 
 
 def retired_names(root):
-    # A pattern is tried where one of its words stands: all of them in all files would take 20 s.
+    # A pattern is only tried on files with one of its words: all patterns on all files would take 20 s.
     known = [(re.compile(pattern), set(re.findall(r"[A-Za-z_]{3,}", re.sub(r"\\.", " ", pattern))), now, folder) for pattern, now, folder in RETIRED]
     for name, text in texts(root):
         words = set(re.findall(r"[A-Za-z_]{3,}", text))

@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-# What each box may include beside itself. An arrow reaches everything that its target may reach. A file belongs to the longest name that
-# its path begins with.
+# What each box may include besides itself. An arrow also permits everything that its target may include. A file belongs to the
+# longest name that its path begins with.
 ARROWS = {
     "include/autotune": [],
     "src/core": [],
@@ -28,7 +28,7 @@ ARROWS = {
     "src/runtime": ["src/jit", "src/dispatch", "db", "include/autotune", "src/runtime/ops"],
     # The public structs and functions of single ops: the only part of the library that names one.
     "src/runtime/ops": ["src/runtime"],
-    # The rooms of the tuner. What decides (search, replay) knows neither a GPU nor a process.
+    # The rooms of the tuner. Rooms that decide (search, replay) use neither a GPU nor a process.
     "tuner/search": ["src/core"],
     "tuner/replay": ["tuner/search"],
     "tuner/fixture": ["src/jit"],
@@ -51,9 +51,9 @@ COMMAND_ROOMS = {
     "tools/cli/plot": [],
     "tools/cli": ["input", "output", "help"],
 }
-# Folders of rooms: a file of theirs that lies in no room is a breach.
+# Folders of rooms: a file in them that belongs to no room is a breach.
 ROOMS_ONLY = ["src", "tuner", "tools"]
-# Tests that lie beside the template that they change.
+# Tests in the folder of the template that they change.
 MUTANTS = "kernel_templates/*/*/mutants.cpp"
 # Headers of dependencies that only some boxes may see. Tests see everything.
 OWNERS = {
@@ -62,17 +62,17 @@ OWNERS = {
     r"CLI/.*": ["tools/cli"],
     r"spdlog/.*": ["tools/cli"],
     r"sodium(/.*)?\.h": ["src/catalogue"],
-    # Others see the interface, db/winner_store.h: another engine can stand behind it.
+    # Others see the interface, db/winner_store.h, so that the engine can be replaced.
     r"db/(sqlite|store)/.*": ["db"],
 }
 PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?:printf|puts|putchar|perror)\s*\(|"
                     r"\b(?:fprintf|fputs|fwrite|fmt::print)\s*\([^;]*\bstd(?:out|err)\b|\bfmt::print\s*\(\s*\"")
 READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
-# A set-user-ID program must not believe its caller: what a host program links reads the environment by secure_getenv alone.
+# A set-user-ID program must not trust its caller: code that a host program links reads the environment only by secure_getenv.
 READS_INSECURELY = re.compile(r"\bgetenv\s*\(")
 READS_SECURELY = ["src/runtime", "src/runtime/ops"]
 MAY_PRINT = ["tools/cli"]
-# src/runtime: autotune_create reads it when it is asked to.
+# src/runtime: autotune_create reads it if its options request that.
 MAY_READ_ENVIRONMENT = ["tools/cli", "src/runtime"]
 # Single files with a reason of their own.
 ENVIRONMENT_EXCEPTIONS = {
@@ -129,7 +129,7 @@ def breaches_of_include(box, bracket, target):
 
 
 def breaches_of_neutrality(box, line, ops):
-    """A line of an op-neutral box that knows which op it works for. Strings that only mention one (examples, help) are free."""
+    """Breaches of a line of an op-neutral box: it depends on a certain op. Strings that only mention one (examples, help) are allowed."""
     if box not in OP_NEUTRAL or not ops:
         return
     names = "|".join(sorted(ops))
@@ -174,7 +174,7 @@ def main():
     ops = {path.parent.parent.name for path in (root / "kernel_templates").glob("*/op/op.cpp")}
     count = 0
     for top in sorted({box.split("/")[0] for box in ARROWS}):
-        # Device text (.cuh) answers to NVRTC, not to these rules.
+        # Device text (.cuh) is compiled by NVRTC; these rules are not for it.
         for path in sorted(p for p in (root / top).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
             name = path.relative_to(root).as_posix()
             for line, why in breaches_of_file(name, path.read_text(), ops):

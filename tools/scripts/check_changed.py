@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Which tests run first; the others need a GPU, hours or a second build.
+# The tests that are run; the others need a GPU, hours or a second build.
 LABELS = ["lint", "unit", "fake", "nvrtc"]
 # Seconds of a test that never ran.
 FIRST_GUESS = {"lint": 2, "unit": 0.05, "fake": 0.7, "nvrtc": 3}
@@ -67,7 +67,7 @@ def named_families(test_name, known):
 
 
 class Build:
-    """What ninja and ctest know of a build folder."""
+    """What ninja and ctest know about a build folder."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -165,7 +165,7 @@ def plan(build, changed, tests, budget, jobs):
     for distance, _, program, steps, group in sorted(candidates, key=lambda each: each[:3]):
         fresh = sum(build.steps.get(step, STEP_GUESS) for step in steps - done) / jobs
         group = sorted(group, key=lambda test: test.seconds)
-        # A program of the changed component is built whatever it takes: without it nothing is tested.
+        # A program of the changed component is built in any case: without it nothing is tested.
         if distance > 0 and seconds + fresh > budget:
             left_out += len(group)
             continue
@@ -207,7 +207,7 @@ def main():
     elif chosen.tests:
         if chosen.programs:
             subprocess.run(["ninja", "-C", given.build, "-j", str(given.jobs), "--quiet", *chosen.programs], check=True)
-        # Numbers change when a built program brings new tests.
+        # Numbers change if a built program has new tests.
         wanted = {test.name for test in chosen.tests}
         numbers = [str(test.number) for test in build.tests() if test.name in wanted]
         status = subprocess.run(["ctest", "--test-dir", given.build, "--parallel", str(given.jobs + 1), "--output-on-failure",

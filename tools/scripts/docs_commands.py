@@ -31,7 +31,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", "python/README.md
 MACHINE = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus=6016\nnvml driver=580.159.04\n'
 PROGRAMS = {"autotune", "cmake", "ctest", "docker", "git", "pip", "podman", "python", "python3", "source", "sudo", "xargs"}
 MARK = re.compile(r"^<!-- (?P<kind>run|not run): (?P<prefix>[^:]+): (?P<words>.+?) -->$")
-# What stands for a value of the reader's own, in backquoted commands.
+# Placeholders for the reader's own values in backquoted commands.
 PLACEHOLDERS = {"S": "512x512x512", "FILE": "shapes.txt", "...": "512x512x512", "OTHER.db": "node1.db"}
 NEEDS_PROBLEM = {"tune", "sweep", "bench", "explain", "compile", "warm"}
 LIMIT_S = 60
@@ -75,7 +75,7 @@ class Wrong(Exception):
 
 
 def without_comment(line):
-    """The line without the words behind `#`."""
+    """The line without the words after `#`."""
     found = re.match(r"""((?:[^\s#'"]|'[^']*'|"[^"]*"|\s+(?!#)|(?<=\S)#)*)""", line)
     return found[1].rstrip()
 
@@ -252,7 +252,7 @@ class Runner:
         return len(words) > 1 or subcommand in ("doctor", "manual", "show")
 
     def _look_at_words(self, part):
-        """The subcommand and the flags of part of a command exist."""
+        """Checks that the subcommand and the flags of a partial command exist."""
         self.looked_at += 1
         words = part.split()[1:]
         subcommand = words[0] if not words[0].startswith("-") else "tune"

@@ -24,7 +24,7 @@ PACKAGE = ROOT / "python/autotune"
 
 
 def compiled(page, language, blocks, compiler):
-    """What the compiler says of a page's blocks of one language; empty if they compile."""
+    """The compiler's messages about a page's blocks of one language; empty if they compile."""
     text = f"#include <{HEADER[language]}>\n#include <stdio.h>\n" + "".join(line + "\n" for each in blocks for line in re.findall(r"^#include.*$", each["text"], re.M))
     text += "void shown(void);\nvoid shown(void) {\n"
     for each in blocks:
@@ -50,7 +50,7 @@ def names_of(module):
 
 
 class Python:
-    """What the package defines."""
+    """The names that the package defines."""
 
     def __init__(self):
         # Each op is a function of the package that its build writes.

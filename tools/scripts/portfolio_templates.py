@@ -15,7 +15,7 @@ SHAPES = ("4096x4096x4096", "1x4096x4096")
 
 
 def identities(autotune, portfolio):
-    """Of the families that can do problems of the portfolio's class."""
+    """Identities of the families that can do problems of the portfolio's class."""
     found = {}
     op, *words = portfolio["class"].split()
     options = [part for word in words if not word.startswith(("align=", "compute="))

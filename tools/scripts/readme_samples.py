@@ -65,7 +65,7 @@ def chosen(lines, part):
 
 
 def shown(output, words):
-    """The lines that the marker asks for; a line of dots stands for those left out between them."""
+    """The lines that the marker selects; a line of dots replaces those left out between them."""
     lines = output.rstrip("\n").split("\n")
     wanted = set(range(len(lines)))
     if "lines" in words:
@@ -86,7 +86,7 @@ def form(text):
 
 
 def checked(match, build, write):
-    """The block as it should be, and whether it is so."""
+    """The block as it should be, and whether it is already like that."""
     if match["kind"] is None:
         raise SystemExit(f"`{match['command']}`: the block has no line `<!-- sample ... -->` or `<!-- recorded: ... -->` above it")
     if match["kind"] == "recorded":
