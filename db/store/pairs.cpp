@@ -32,7 +32,7 @@ std::optional<Pairs> pairs_from_text(std::string_view text) {
         const auto space = text.find(' ');
         const std::string_view pair = text.substr(0, space);
         const auto equals = pair.find('=');
-        if (equals == std::string_view::npos || !records::is_name(pair.substr(0, equals))) return std::nullopt;
+        if (equals == std::string_view::npos || !records::is_parameter_name(pair.substr(0, equals))) return std::nullopt;
         const auto value = integer_from(pair.substr(equals + 1));
         const std::string_view name = pair.substr(0, equals);
         const bool repeated = std::any_of(pairs.begin(), pairs.end(), [&](const auto& other) { return other.first == name; });

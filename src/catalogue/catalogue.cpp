@@ -115,6 +115,12 @@ void add_field(Hash& hash, std::string_view field) {
     hash.raw(field);
 }
 
+std::string whole_text(const KernelSource& source) {
+    std::string all;
+    for (const KernelText& file : source.files) all += file.text + "\n";
+    return all;
+}
+
 bool is_before_by_base_name(const TemplateHeader* a, const TemplateHeader* b) {
     const std::string_view of_a = base_name(a->name), of_b = base_name(b->name);
     return of_a != of_b ? of_a < of_b : a->device_text.code_hash() < b->device_text.code_hash();
@@ -218,12 +224,22 @@ void Catalogue::add(FamilyDefinition definition) {
     const auto family = std::make_shared<const DefinedFamily>(std::move(definition));
     const std::string name(family->name());
     const std::string op = op_of_family(*family);
+    const std::shared_ptr<const OpDefinition>& own = family->definition().op;
+    if (own != nullptr) {
+        if (find_op(own->name) != nullptr || own->name != op)
+            throw Error(ErrorCode::usage, "there is an op '" + own->name + "' already; choose another name");
+        defined_ops_.push_back(std::make_shared<const DefinedOp>(own));
+        ops_.push_back(defined_ops_.back().get());
+        const DeviceText text(whole_text(own->source));
+        texts_.emplace_back(op + std::string(kReferenceFile), text);
+        texts_.emplace_back(name + std::string(kKernelFile), text);
+    }
     const bool has_op = std::any_of(ops_.begin(), ops_.end(), [&](const Op* known) { return known->name() == op; });
     if (!has_op) throw Error(ErrorCode::usage, "family '" + name + "' is of the unknown op '" + op + "'");
     if (find_family(name) != nullptr)
         throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
     defined_.push_back(family);
-    texts_.emplace_back(name + std::string(kKernelFile), DeviceText(family->definition().text));
+    if (own == nullptr) texts_.emplace_back(name + std::string(kKernelFile), DeviceText(family->definition().text));
     families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());
 }
 
@@ -309,8 +325,15 @@ std::string Catalogue::template_identity(const Family& family) const {
     add_field(hash, "autotune template 2");
     add_field(hash, std::to_string(family.space_version()));
     add_field(hash, text.hash_among(shows_spelling));
-    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family))
+    if (const auto* defined = dynamic_cast<const DefinedFamily*>(&family)) {
         add_field(hash, defined->definition().canonical_rules());
+        if (defined->definition().op != nullptr) {
+            for (const KernelText& header : defined->definition().op->source.headers) {
+                add_field(hash, header.name);
+                add_field(hash, DeviceText(header.text).hash_among(shows_spelling));
+            }
+        }
+    }
     for (const TemplateHeader* header : reached) {
         add_field(hash, base_name(header->name));
         add_field(hash, header->device_text.hash_among(shows_spelling));

@@ -11,6 +11,7 @@
 #include "src/core/family/family.h"
 #include "src/core/family/family_definition.h"
 #include "src/core/op/op.h"
+#include "src/core/op/op_definition.h"
 
 namespace autotune {
 
@@ -37,8 +38,8 @@ class Catalogue {
 
     const std::vector<const Op*>& ops() const { return ops_; }
     const std::vector<const Family*>& families() const { return families_; }
-    // Adds a family that is defined by data. Throws Error{usage} for definitions that DefinedFamily refuses, for an unknown op
-    // and for a name that is taken.
+    // Adds a family that is defined by data, and its op where it brings one. Throws Error{usage} for definitions that
+    // DefinedFamily and DefinedOp refuse, for an unknown op and for a name that is taken.
     void add(FamilyDefinition definition);
     // The definitions passed to add(), so that another process can add them as well.
     std::vector<FamilyDefinition> definitions() const;
@@ -77,6 +78,7 @@ class Catalogue {
     std::vector<const Op*> ops_;
     std::vector<const Family*> families_;                        // in name order
     std::vector<std::shared_ptr<const DefinedFamily>> defined_;  // those that were added
+    std::vector<std::shared_ptr<const DefinedOp>> defined_ops_;  // the ops that came with them
     std::vector<std::pair<std::string, DeviceText>> texts_;      // by file name
     std::vector<TemplateHeader> headers_;
 };

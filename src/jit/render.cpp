@@ -10,6 +10,7 @@
 #include "src/catalogue/code_of.h"
 #include "src/catalogue/hash.h"
 #include "src/core/error.h"
+#include "src/jit/user_source.h"
 
 namespace autotune::jit {
 namespace {
@@ -197,6 +198,44 @@ Rendered begin(const Catalogue& catalogue, const Draft& draft, const Target& tar
     return rendered;
 }
 
+// A user's source, which is given macros in place of placeholders. Identity and options are a template's and the source's own.
+Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const std::string& prefix, const DeviceText& text,
+                       const Target& target) {
+    const KernelSource& source = family.definition().op->source;
+    Rendered rendered;
+    rendered.arch = target.arch;
+    rendered.options = options_for(target);
+    rendered.options.front() = "--std=" + source.standard;
+    if (!source.only_marked_functions) rendered.options.emplace_back("-default-device");
+    rendered.options.insert(rendered.options.end(), source.options.begin(), source.options.end());
+
+    Hash hash;
+    hash.field("autotune user instance 1");
+    hash.field(prefix);
+    hash.field(text.hash_among(true));  // messages show the user's own lines
+    for (const auto& [name, value] : unit.macros) hash.field(name), hash.field(value);
+    hash.field("headers");
+    for (const KernelText& header : source.headers) hash.field(header.name), hash.field(header.text);
+    hash.field("options");
+    for (const std::string& option : rendered.options) hash.field(option);
+    hash.field(source.toolkit_version);
+    hash.field(target.nvrtc_version);
+    hash.field(target.arch);
+    rendered.identity = to_hex(hash.digest());
+    rendered.symbol = prefix + "_" + rendered.identity.substr(0, 16);
+    for (const std::string& folder : source.toolkit_folders) rendered.options.push_back("-I" + folder);
+    for (const KernelText& header : source.headers) rendered.headers.emplace_back(header.name, header.text);
+    rendered.source = user_source(source, unit, rendered.symbol);
+    return rendered;
+}
+
+// The family that a user's op came with.
+const DefinedFamily& family_of(const Catalogue& catalogue, const DefinedOp& op) {
+    for (const Family* family : catalogue.families_of(op.name()))
+        if (const auto* const defined = dynamic_cast<const DefinedFamily*>(family)) return *defined;
+    internal_error("a user's op without its family");
+}
+
 Rendered finish(const Catalogue& catalogue, const Draft& draft, const Target& target) {
     Rendered rendered = begin(catalogue, draft, target);
     rendered.symbol = draft.prefix + "_" + rendered.identity.substr(0, 16);
@@ -257,6 +296,11 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
     if (const auto reason = space.why_not(config))
         throw Error(ErrorCode::internal,
                     std::string(family.name()) + ": " + config.to_string() + " is not in the space: " + *reason);
+    if (const auto* const user = dynamic_cast<const DefinedFamily*>(&family);
+        user != nullptr && user->definition().op != nullptr) {
+        const UserUnit unit{user->macros(problem, config), entry_names(user->definition().steps), {}};
+        return render_source(*user, unit, identifier(family.name()), catalogue.device_text(family), target);
+    }
     Draft draft{catalogue.device_text(family), std::string(family.name()) + "/kernel.cuh", family.facts(problem),
                 identifier(family.name())};
     const Config compiled_in = space.compile_part(config);
@@ -266,6 +310,12 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
 
 Rendered render_reference(const Catalogue& catalogue, const Op& op, const Problem& problem, const Target& target) {
     const std::string name(op.name());
+    if (const auto* const user = dynamic_cast<const DefinedOp*>(&op)) {
+        const DefinedFamily& family = family_of(catalogue, *user);
+        const UserUnit unit{family.macros(problem, family.definition().default_config), entry_names(user->definition().reference),
+                            reference_helpers};
+        return render_source(family, unit, identifier(name) + "_reference", catalogue.device_text_of_reference(op), target);
+    }
     return finish(catalogue,
                   {catalogue.device_text_of_reference(op), name + "/reference.cuh", op.reference_facts(problem),
                    identifier(name) + "_reference"},

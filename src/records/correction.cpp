@@ -43,7 +43,7 @@ std::optional<std::string> why_invalid(const CostCorrection& correction) {
     if (!(correction.deviation >= 0 && correction.deviation <= kMaxEffect)) return "the deviation is outside 0 to 3";
     if (correction.effects.size() > kMaxEffects) return "there are more than " + std::to_string(kMaxEffects) + " effects";
     for (const CostCorrection::Effect& one : correction.effects) {
-        if (!one.parameter.empty() && !is_name(one.parameter)) return "a parameter's name is not one of [a-z0-9_]";
+        if (!one.parameter.empty() && !is_parameter_name(one.parameter)) return "a parameter's name is not one of [A-Za-z0-9_]";
         if (!(std::abs(one.effect) <= kMaxEffect)) return "an effect is outside -3 to 3";
         if (!(one.weight >= 0 && one.weight <= kMostWeight)) return "a weight is outside 0 to 1e9";
     }

@@ -35,7 +35,7 @@ void for_each_integer(const JsonValue& value, const std::string& path, const Use
     const JsonValue::Members& members = members_of(value, path);
     if (members.size() > kMaxParameters) throw bad_record(path + " has more than 64 members");
     for (const auto& [name, number] : members) {
-        if (!is_name(name)) throw bad_record("a name in " + path + " is not one of [a-z0-9_]");
+        if (!is_parameter_name(name)) throw bad_record("a name in " + path + " is not one of [A-Za-z0-9_]");
         use(name, integer_of(number, path + "." + name));
     }
 }

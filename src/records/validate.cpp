@@ -168,6 +168,12 @@ bool is_name(std::string_view text) {
     return !text.empty() && text.size() <= kMaxName && is_lower(text[0]) && std::all_of(text.begin(), text.end(), is_name_letter);
 }
 
+bool is_parameter_name(std::string_view text) {
+    const auto is_letter = [](char letter) { return is_name_letter(letter) || (letter >= 'A' && letter <= 'Z'); };
+    return !text.empty() && text.size() <= kMaxName && !(text[0] >= '0' && text[0] <= '9') &&
+           std::all_of(text.begin(), text.end(), is_letter);
+}
+
 bool is_family_name(std::string_view text) {
     if (text.size() > kMaxName) return false;
     while (true) {
@@ -211,7 +217,7 @@ std::optional<std::string> why_invalid(const Config& config) {
     if (config.values().size() > kMaxParameters) return "a config of more than 64 parameters";
     std::set<std::string_view> seen;
     for (const auto& [name, value] : config.values()) {
-        if (!is_name(name)) return "a parameter's name is not one of [a-z0-9_]";
+        if (!is_parameter_name(name)) return "a parameter's name is not one of [A-Za-z0-9_]";
         if (!seen.insert(name).second) return "parameter " + name + " is there twice";
     }
     return std::nullopt;

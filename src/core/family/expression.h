@@ -1,31 +1,53 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
+
+#include "src/core/error.h"
 
 namespace autotune {
 
-// An integer expression that is text: what a family defined by data has in place of C++. It can be stored, sent to another
-// process and read by people. 64-bit integers; booleans are 0 and 1.
+// An integer, a floating-point number or a word such as f16.
+using ExpressionValue = std::variant<std::int64_t, double, std::string>;
+
+// An error in an expression, and its place: `length` characters from `offset` on.
+class ExpressionError : public Error {
+  public:
+    ExpressionError(std::string text, std::string reason_told, std::size_t offset_told, std::size_t length_told);
+
+    std::string expression;
+    std::string reason;  // "there is no 'x'"
+    std::size_t offset = 0, length = 0;
+};
+
+// An expression that is text: what a family defined by data has in place of C++. It can be stored, sent to another process and
+// read by people. 64-bit integers, floating-point numbers and words; booleans are 0 and 1.
 //
 //   conditional  a ? b : c        logic  ! && ||        comparison  == != < <= > >=        arithmetic  + - * / %  and unary -
-//   functions    min(a, b)  max(a, b)  ceil_div(a, b)  round_up(a, b)
+//   chained      64 <= threads <= 1024 means both        members  x in [1, 2, 4]
+//   functions    min(a, b, ...)  max(a, b, ...)  ceil_div(a, b)  round_up(a, b)  abs(a)  clamp(a, low, high)  log2(a)
+//                pow2(a)  is_pow2(a)  sqrt(a)  size_of(tensor)
 //   names        block_m, or two joined by a point, as dtype.f16
+//   words        "nn" or 'nn'; next to == and != a bare word that is no name: T == f16
 //
-// &&, || and ?: evaluate only what they need, so that `n > 0 && m % n == 0` divides by no zero.
+// A float on either side makes the result a float; `/` of two integers truncates. &&, || and ?: evaluate only what they need, so
+// that `n > 0 && m % n == 0` divides by no zero.
 class Expression {
   public:
+    using Value = ExpressionValue;
     // Value of a name; nullopt if there is none.
-    using Scope = std::function<std::optional<std::int64_t>(std::string_view)>;
+    using Scope = std::function<std::optional<Value>(std::string_view)>;
 
     // 0, in place of an expression that was left out.
     Expression();
-    // Throws Error{usage} with the text and the place of what it does not understand.
+    // Throws ExpressionError for what it does not understand.
     explicit Expression(std::string text);
     Expression(const Expression&);
     Expression(Expression&&) noexcept;
@@ -33,11 +55,19 @@ class Expression {
     Expression& operator=(Expression&&) noexcept;
     ~Expression();
 
-    // Throws Error{usage} for an unknown name, a division by zero and a result that does not fit 64 bits.
+    // All throw ExpressionError for an unknown name, a division by zero and a result that does not fit 64 bits.
+    // An integer; a float or a word is an error, not a rounding.
     std::int64_t evaluate(const Scope& scope) const;
+    // An integer or a float.
+    double evaluate_number(const Scope& scope) const;
+    Value evaluate_value(const Scope& scope) const;
 
-    // Every name in it, once each, in the order of the text.
+    // Every name in it, once each, in the order of the text. Bare words next to == and != are among them.
     const std::vector<std::string>& names() const { return names_; }
+    // Where a name stands first.
+    std::size_t offset_of(std::string_view name) const;
+    // Whether a name may be a bare word: it stands alone on one side of == or !=.
+    bool may_be_word(std::string_view name) const;
     const std::string& text() const { return text_; }
 
     struct Node;

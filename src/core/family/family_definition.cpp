@@ -1,83 +1,15 @@
 #include "src/core/family/family_definition.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <map>
 #include <set>
 
-#include "src/core/error.h"
+#include "src/core/op/op_definition.h"
 
 namespace autotune {
 namespace {
 
-using Values = std::map<std::string, std::int64_t, std::less<>>;
-
-void add_tensor(const Tensor& tensor, Values& values) {
-    values[tensor.name + ".align"] = tensor.alignment_bytes;
-    values[tensor.name + ".type_bytes"] = static_cast<std::int64_t>(size_bytes(tensor.dtype));
-    values[tensor.name + ".elements"] = tensor.elements();
-    for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
-        values[tensor.name + ".extent" + std::to_string(i)] = tensor.dims[i].extent;
-        values[tensor.name + ".stride" + std::to_string(i)] = tensor.dims[i].stride;
-    }
-}
-
-// What a problem's names stand for.
-Values values_of(const Problem& problem) {
-    Values values;
-    for (const Extent& extent : problem.extents) values[extent.name] = extent.value;
-    for (const Attribute& attribute : problem.attributes) {
-        if (const auto* integer = std::get_if<std::int64_t>(&attribute.value)) values[attribute.name] = *integer;
-    }
-    for (const Tensor& tensor : problem.tensors) add_tensor(tensor, values);
-    return values;
-}
-
-Values values_of(const Problem& problem, const Device& device) {
-    Values values = values_of(problem);
-    values["cc"] = device.identity.cc();
-    values["sms"] = device.identity.sm_count;
-    values["l2_bytes"] = std::int64_t{device.identity.l2_mib} << 20;
-    values["smem_per_block"] = device.limits.smem_per_block_bytes;
-    values["smem_per_sm"] = device.limits.smem_per_sm_bytes;
-    values["registers_per_sm"] = device.limits.registers_per_sm;
-    values["threads_per_block"] = device.limits.threads_per_block;
-    values["threads_per_sm"] = device.limits.threads_per_sm;
-    return values;
-}
-
-// `attribute.word` for the attributes that are words: 1 for the one that it is.
-std::optional<std::int64_t> compared_word(const std::vector<Attribute>& attributes, std::string_view name) {
-    const std::size_t point = name.find('.');
-    if (point == std::string_view::npos) return std::nullopt;
-    for (const Attribute& attribute : attributes) {
-        const auto* const word = std::get_if<std::string>(&attribute.value);
-        if (word != nullptr && attribute.name == name.substr(0, point)) return *word == name.substr(point + 1) ? 1 : 0;
-    }
-    return std::nullopt;
-}
-
-// The names of a problem on a device, and of a config where there is one.
-class Names {
-  public:
-    Names(const Problem& problem, Values values) : values_(std::move(values)), attributes_(problem.attributes) {}
-
-    std::optional<std::int64_t> find(std::string_view name, const Config* config) const {
-        if (config != nullptr) {
-            if (const auto parameter = config->find(name)) return parameter;
-        }
-        if (const auto found = values_.find(name); found != values_.end()) return found->second;
-        return compared_word(attributes_, name);
-    }
-    Expression::Scope scope(const Config* config = nullptr) const {
-        return [this, config](std::string_view name) { return find(name, config); };
-    }
-
-  private:
-    Values values_;
-    std::vector<Attribute> attributes_;
-};
+constexpr std::size_t kWorkspaceAlignment = 256;
 
 std::size_t index_of_tensor(const Problem& problem, const std::string& name) {
     const auto found =
@@ -86,41 +18,47 @@ std::size_t index_of_tensor(const Problem& problem, const std::string& name) {
     return static_cast<std::size_t>(found - problem.tensors.begin());
 }
 
-std::size_t index_of_scalar(const Problem& problem, const std::string& name) {
-    const auto found =
-        std::find_if(problem.scalars.begin(), problem.scalars.end(), [&](const Scalar& s) { return s.name == name; });
-    if (found == problem.scalars.end()) throw Error(ErrorCode::usage, "op '" + problem.op + "' has no scalar '" + name + "'");
-    return static_cast<std::size_t>(found - problem.scalars.begin());
-}
-
-std::int32_t narrow(std::int64_t value, const std::string& text) {
-    if (value != static_cast<std::int32_t>(value))
-        throw Error(ErrorCode::usage,
-                    "expression '" + text + "' gives " + std::to_string(value) + ", which does not fit 32 bits");
-    return static_cast<std::int32_t>(value);
-}
-
-// A launch's number, which must be one that the driver takes.
-std::uint32_t launch_number(const Expression& expression, const Expression::Scope& scope) {
-    const std::int64_t value = expression.evaluate(scope);
-    if (value < 0 || value > std::numeric_limits<std::int32_t>::max())
-        throw Error(ErrorCode::usage,
-                    "expression '" + expression.text() + "' gives " + std::to_string(value) + ", which is no size of a launch");
-    return static_cast<std::uint32_t>(value);
-}
-
-Dim3 launch_dims(const std::array<Expression, 3>& expressions, const Expression::Scope& scope) {
-    return {launch_number(expressions[0], scope), launch_number(expressions[1], scope), launch_number(expressions[2], scope)};
-}
-
 // A config that makes a rule divide by zero breaks the rule.
 bool holds(const Expression& rule, const Expression::Scope& scope) {
     try {
         return rule.evaluate(scope) != 0;
-    } catch (const Error& error) {
-        if (std::string_view(error.what()).find("division by zero") == std::string_view::npos) throw;
+    } catch (const ExpressionError& error) {
+        if (error.reason != "a division by zero") throw;
         return false;
     }
+}
+
+// As device code has it.
+std::string_view type_in_source(DType type) {
+    switch (type) {
+        case DType::f16:
+            return "__half";
+        case DType::bf16:
+            return "__nv_bfloat16";
+        case DType::f32:
+            return "float";
+        case DType::f64:
+            return "double";
+        case DType::e4m3:
+            return "__nv_fp8_e4m3";
+        case DType::e5m2:
+            return "__nv_fp8_e5m2";
+        case DType::i32:
+            return "int";
+        case DType::i8:
+            return "signed char";
+    }
+    internal_error("a type without a name in sources");
+}
+
+std::string in_source(const ExpressionValue& value, const Expression& expression) {
+    if (const auto* const integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
+    if (const auto* const word = std::get_if<std::string>(&value)) {
+        const auto type = parse_dtype(*word);
+        return type ? std::string(type_in_source(*type)) : *word;
+    }
+    throw ExpressionError(expression.text(), "a float stands where the source needs an integer or a word", 0,
+                          expression.text().size());
 }
 
 }  // namespace
@@ -143,8 +81,18 @@ std::string FamilyDefinition::canonical_rules() const {
         for (const auto* dims : {&step.grid, &step.block, &step.cluster})
             for (const std::string& dim : *dims) field(dim);
         for (const Argument& argument : step.arguments) number(static_cast<int>(argument.kind)), field(argument.value);
+        if (step.when != "1") field("when"), field(step.when);
     }
     field(workspace_bytes), field(workspace_zero_bytes), number(is_deterministic ? 1 : 0);
+    for (const Let& let : lets) field("let"), field(let.name), field(let.value);
+    for (const std::string& constant : constants) field("constant"), field(constant);
+    for (const auto& [parameter, spelled] : words) {
+        field("words"), field(parameter);
+        for (const std::string& word : spelled) field(word);
+    }
+    for (const Workspace& each : workspaces) field("workspace"), field(each.bytes), number(each.is_zero_once ? 1 : 0);
+    if (!deterministic.empty()) field("deterministic"), field(deterministic);
+    if (op != nullptr) field("op"), field(op->canonical_rules());
     return all;
 }
 
@@ -162,25 +110,16 @@ DefinedFamily::DefinedFamily(FamilyDefinition definition) : definition_(std::mov
     for (const FamilyDefinition::Rule& rule : definition_.constraints) constraints_.push_back({parsed(rule.holds), rule.reason});
     for (const FamilyDefinition::Fact& fact : definition_.facts)
         facts_.push_back(fact.is_type ? Expression() : parsed(fact.value));
-    const auto three = [this](const std::array<std::string, 3>& texts) {
-        return std::array<Expression, 3>{parsed(texts[0]), parsed(texts[1]), parsed(texts[2])};
-    };
-    for (const FamilyDefinition::Step& from : definition_.steps) {
-        Step step{three(from.grid),
-                  three(from.block),
-                  three(from.cluster),
-                  parsed(from.dynamic_smem_bytes),
-                  parsed(from.programmatic_dependent),
-                  {}};
-        for (const FamilyDefinition::Argument& argument : from.arguments) {
-            const bool is_named = argument.kind == FamilyDefinition::Argument::Kind::tensor ||
-                                  argument.kind == FamilyDefinition::Argument::Kind::scalar;
-            step.arguments.push_back(is_named ? Expression() : parsed(argument.value));
-        }
-        steps_.push_back(std::move(step));
+    try {
+        lets_ = Lets(definition_.lets);
+        steps_.emplace(definition_.steps);
+    } catch (const ExpressionError& error) {
+        throw Error(ErrorCode::usage, "family '" + definition_.name + "': " + error.what());
     }
+    for (const FamilyDefinition::Workspace& each : definition_.workspaces) workspaces_.push_back(parsed(each.bytes));
     workspace_bytes_ = parsed(definition_.workspace_bytes);
     workspace_zero_bytes_ = parsed(definition_.workspace_zero_bytes);
+    if (!definition_.deterministic.empty()) deterministic_ = parsed(definition_.deterministic);
     if (!definition_.predicted_us.empty()) predicted_us_ = parsed(definition_.predicted_us);
 }
 
@@ -202,7 +141,7 @@ void DefinedFamily::check_names() const {
 }
 
 std::optional<std::string> DefinedFamily::refuses(const Problem& problem, const Device& device) const {
-    const Names names(problem, values_of(problem, device));
+    const Names names(problem, device, lets_, definition_.words);
     for (const Rule& rule : accepts_) {
         if (!holds(rule.holds, names.scope())) return rule.reason;
     }
@@ -212,7 +151,7 @@ std::optional<std::string> DefinedFamily::refuses(const Problem& problem, const 
 
 std::vector<std::string> DefinedFamily::parameters_in(const Expression& expression) const {
     std::vector<std::string> found;
-    for (const std::string& name : expression.names()) {
+    for (const std::string& name : lets_.names_of(expression)) {
         const bool is_parameter = std::any_of(definition_.parameters.begin(), definition_.parameters.end(),
                                               [&](const Parameter& parameter) { return parameter.name == name; });
         if (is_parameter) found.push_back(name);
@@ -221,7 +160,7 @@ std::vector<std::string> DefinedFamily::parameters_in(const Expression& expressi
 }
 
 SearchSpace DefinedFamily::space(const Problem& problem, const Device& device) const {
-    const auto names = std::make_shared<const Names>(problem, values_of(problem, device));
+    const auto names = std::make_shared<const Names>(problem, device, lets_, definition_.words);
     SearchSpace space;
     space.version = definition_.version;
     space.parameters = definition_.parameters;
@@ -242,7 +181,7 @@ SearchSpace DefinedFamily::space(const Problem& problem, const Device& device) c
 }
 
 std::vector<Binding> DefinedFamily::facts(const Problem& problem) const {
-    const Names names(problem, values_of(problem));
+    const Names names(problem, lets_);
     std::vector<Binding> bindings;
     for (std::size_t i = 0; i < facts_.size(); ++i) {
         const FamilyDefinition::Fact& fact = definition_.facts[i];
@@ -255,46 +194,57 @@ std::vector<Binding> DefinedFamily::facts(const Problem& problem) const {
     return bindings;
 }
 
-LaunchStep DefinedFamily::launch_step(std::size_t index, const Problem& problem, const Expression::Scope& scope) const {
-    const FamilyDefinition::Step& from = definition_.steps[index];
-    const Step& step = steps_[index];
-    LaunchStep launch;
-    launch.entry = from.entry;
-    launch.grid = launch_dims(step.grid, scope);
-    launch.block = launch_dims(step.block, scope);
-    launch.cluster = launch_dims(step.cluster, scope);
-    launch.dynamic_smem_bytes = launch_number(step.dynamic_smem_bytes, scope);
-    launch.programmatic_dependent = step.programmatic_dependent.evaluate(scope) != 0;
-    for (std::size_t i = 0; i < from.arguments.size(); ++i) {
-        using Kind = FamilyDefinition::Argument::Kind;
-        const FamilyDefinition::Argument& argument = from.arguments[i];
-        const auto value = [&] { return step.arguments[i].evaluate(scope); };
-        if (argument.kind == Kind::tensor)
-            launch.arguments.push_back(TensorArg{.index = static_cast<int>(index_of_tensor(problem, argument.value))});
-        if (argument.kind == Kind::scalar)
-            launch.arguments.push_back(ScalarArg{static_cast<int>(index_of_scalar(problem, argument.value))});
-        if (argument.kind == Kind::i32) launch.arguments.push_back(I32Arg{narrow(value(), argument.value)});
-        if (argument.kind == Kind::i64) launch.arguments.push_back(I64Arg{value()});
-        if (argument.kind == Kind::workspace) launch.arguments.push_back(WorkspaceArg{static_cast<std::size_t>(value())});
+LaunchPlan DefinedFamily::plan(const Problem& problem, const Config& config, const Device& device) const {
+    const Names names(problem, device, lets_, definition_.words);
+    const Expression::Scope scope = names.scope(&config);
+    const auto bytes_of = [&](const Expression& expression) {
+        return static_cast<std::size_t>(std::max<std::int64_t>(expression.evaluate(scope), 0));
+    };
+    LaunchPlan plan;
+    plan.workspace_bytes = bytes_of(workspace_bytes_);
+    plan.workspace_zero_bytes = bytes_of(workspace_zero_bytes_);
+    std::map<std::string, std::size_t> offsets;
+    // Those that are zero once stand first: leading bytes are zeroed.
+    for (const bool is_zero_once : {true, false}) {
+        for (std::size_t i = 0; i < workspaces_.size(); ++i) {
+            const FamilyDefinition::Workspace& each = definition_.workspaces[i];
+            if (each.is_zero_once != is_zero_once) continue;
+            plan.workspace_bytes = (plan.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+            offsets[each.name] = plan.workspace_bytes;
+            plan.workspace_bytes += bytes_of(workspaces_[i]);
+            if (is_zero_once) plan.workspace_zero_bytes = plan.workspace_bytes;
+        }
     }
-    return launch;
+    plan.steps =
+        steps_->make(problem, scope, offsets, [](std::size_t index) { return TensorArg{.index = static_cast<int>(index)}; });
+    plan.deterministic = deterministic_ ? deterministic_->evaluate(scope) != 0 : definition_.is_deterministic;
+    return plan;
 }
 
-LaunchPlan DefinedFamily::plan(const Problem& problem, const Config& config, const Device& device) const {
-    const Names names(problem, values_of(problem, device));
+std::vector<DefinedFamily::Macro> DefinedFamily::macros(const Problem& problem, const Config& config) const {
+    std::vector<Macro> all;
+    for (const Parameter& parameter : definition_.parameters) {
+        if (parameter.kind != ParameterKind::compile) continue;
+        const auto words = definition_.words.find(parameter.name);
+        const std::int64_t value = config[parameter.name];
+        all.emplace_back(parameter.name, words == definition_.words.end() ? std::to_string(value)
+                                                                          : words->second.at(static_cast<std::size_t>(value)));
+    }
+    Names names(problem, lets_);
+    names.know(definition_.words);
     const Expression::Scope scope = names.scope(&config);
-    LaunchPlan plan;
-    for (std::size_t i = 0; i < steps_.size(); ++i) plan.steps.push_back(launch_step(i, problem, scope));
-    plan.workspace_bytes = static_cast<std::size_t>(std::max<std::int64_t>(workspace_bytes_.evaluate(scope), 0));
-    plan.workspace_zero_bytes = static_cast<std::size_t>(std::max<std::int64_t>(workspace_zero_bytes_.evaluate(scope), 0));
-    plan.deterministic = definition_.is_deterministic;
-    return plan;
+    for (const std::string& name : definition_.constants) {
+        const Expression* const let = lets_.find(name);
+        check(let != nullptr, "a constant of a source that is no let");
+        all.emplace_back(name, in_source(let->evaluate_value(scope), *let));
+    }
+    return all;
 }
 
 Predictor DefinedFamily::predictor(const Problem& problem, const Device& device) const {
     if (!predicted_us_) return Family::predictor(problem, device);
-    return [names = Names(problem, values_of(problem, device)), expression = *predicted_us_](const Config& config) {
-        return std::optional<double>(static_cast<double>(expression.evaluate(names.scope(&config))));
+    return [names = Names(problem, device, lets_, definition_.words), expression = *predicted_us_](const Config& config) {
+        return std::optional<double>(expression.evaluate_number(names.scope(&config)));
     };
 }
 

@@ -1,13 +1,17 @@
 #pragma once
 
-#include <array>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/core/family/expression.h"
 #include "src/core/family/family.h"
+#include "src/core/family/step_definition.h"
 
 namespace autotune {
+
+struct OpDefinition;
 
 // A family as data: parameters, constraints and launch as expressions, and the text of its kernels. It can be read from a file,
 // sent to another process and stored; DefinedFamily makes a Family of it, which the tuner treats as any other.
@@ -16,30 +20,24 @@ namespace autotune {
 //   m, n, ...            the problem's extents and integer attributes, by their names
 //   dtype.f16            1 if the attribute `dtype` is the word f16, otherwise 0
 //   a.align, a.type_bytes, a.elements, a.extent0 .. a.stride4   of the tensor a: bytes, and dimensions counted from the first
-//   cc, sms, smem_per_block, smem_per_sm, registers_per_sm, threads_per_block, threads_per_sm, l2_bytes     of the device
+//   cc, sms, smem_per_block, smem_per_sm, registers_per_sm, threads_per_block, threads_per_sm, l2_bytes, warp     of the device
+//   layout               the word of an attribute or of a parameter that has words
+//   threads              a let
 struct FamilyDefinition {
-    // What must hold, and why a config or a problem that breaks it is out.
+    // A condition, and why a config or a problem that breaks it is out.
     struct Rule {
         std::string holds;  // an expression
         std::string reason;
     };
 
-    // A value of a kernel's parameter. `value` is the name of a tensor or a scalar, or an expression.
-    struct Argument {
-        enum class Kind : std::uint8_t { tensor, scalar, i32, i64, workspace };
-        Kind kind = Kind::i32;
-        std::string value;
-    };
+    using Argument = StepDefinition::Argument;
+    using Step = StepDefinition;
 
-    struct Step {
-        std::string entry = {};  // as LaunchStep::entry
-        // Expressions; what is left out is 1, or 0 for shared memory.
-        std::array<std::string, 3> grid = {"1", "1", "1"};
-        std::array<std::string, 3> block = {"1", "1", "1"};
-        std::array<std::string, 3> cluster = {"1", "1", "1"};
-        std::string dynamic_smem_bytes = "0";
-        std::string programmatic_dependent = "0";
-        std::vector<Argument> arguments = {};
+    // Scratch memory of the kernels, told by name.
+    struct Workspace {
+        std::string name;
+        std::string bytes;          // an expression
+        bool is_zero_once = false;  // zero before the first launch; kernels leave it zero
     };
 
     // What a placeholder of the text stands for: an expression over problem and device, or the element type of a tensor.
@@ -65,6 +63,15 @@ struct FamilyDefinition {
     std::string predicted_us = {};  // an expression for ranking; "" has no opinion
     std::string text = {};
 
+    // ---- what families of users' kernels have beside ----
+    // The op of the same file, which has the source too; nullptr: an op of the catalogue, and `text` is a template.
+    std::shared_ptr<const OpDefinition> op = {};
+    std::vector<Let> lets = {};
+    std::vector<std::string> constants = {};  // lets that the source is given as macros, in this order
+    ParameterWords words = {};
+    std::vector<Workspace> workspaces = {};  // behind `workspace_bytes`
+    std::string deterministic = {};          // an expression in place of is_deterministic; empty: none
+
     // Everything but `text` that decides what a config means, as one text: part of the template's identity. Names and sentences
     // for people play no part.
     std::string canonical_rules() const;
@@ -88,27 +95,28 @@ class DefinedFamily final : public Family {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
+    // The macros that a user's source is given for a config, in order: compile parameters, then constants. Throws
+    // ExpressionError for a constant that depends on a device.
+    using Macro = std::pair<std::string, std::string>;
+    std::vector<Macro> macros(const Problem& problem, const Config& config) const;
+
   private:
     struct Rule {
         Expression holds;
         std::string reason;
     };
-    struct Step {
-        std::array<Expression, 3> grid, block, cluster;
-        Expression dynamic_smem_bytes, programmatic_dependent;
-        std::vector<Expression> arguments;  // 0 where an argument is a name
-    };
-
     Expression parsed(const std::string& text) const;
     void check_names() const;
     std::vector<std::string> parameters_in(const Expression& expression) const;
-    LaunchStep launch_step(std::size_t index, const Problem& problem, const Expression::Scope& scope) const;
 
     FamilyDefinition definition_;
     std::vector<Rule> accepts_, constraints_;
     std::vector<Expression> facts_;  // 0 for element types
-    std::vector<Step> steps_;
+    Lets lets_;
+    std::optional<StepMaker> steps_;
+    std::vector<Expression> workspaces_;
     Expression workspace_bytes_, workspace_zero_bytes_;
+    std::optional<Expression> deterministic_;
     std::optional<Expression> predicted_us_;
 };
 

@@ -9,6 +9,7 @@ namespace autotune::fake {
 namespace {
 
 constexpr std::string_view kMagic = "AUTOTUNE FAKE CUBIN 1\n";
+constexpr std::string_view kUsersSource = "#include \"autotune_prelude.h\"";
 constexpr std::string_view kEndOfParameters = "// ---- end of parameters ----";
 
 bool is_word(char c) {
@@ -47,6 +48,15 @@ std::vector<std::string> lex(const std::string& text) {
         }
     }
     return out;
+}
+
+// `#define NAME VALUE` above the end of the parameters: how a user's source is given them.
+Words read_macros(const std::vector<std::string>& words) {
+    Words macros;
+    for (std::size_t i = 1; i + 2 < words.size(); ++i) {
+        if (words[i - 1] == "#" && words[i] == "define") macros[words[i + 1]] = words[i + 2];
+    }
+    return macros;
 }
 
 // `NAME = VALUE` of constexpr lines, and `using In = f16` as in_type.
@@ -124,7 +134,8 @@ std::string read_name(const std::vector<std::string>& words, const std::string& 
     return symbol + suffix;
 }
 
-std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, const std::string& symbol) {
+// A macro may give a kernel another name.
+std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, const std::string& symbol, const Words& macros) {
     std::vector<KernelFact> kernels;
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] != "__global__") continue;
@@ -135,6 +146,7 @@ std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, cons
         if (i + 1 >= words.size()) break;
         KernelFact kernel;
         kernel.symbol = read_name(words, symbol, i);
+        if (const auto macro = macros.find(kernel.symbol); macro != macros.end()) kernel.symbol = macro->second;
         const std::size_t end = after_closing(words, i);
         if (end > i + 1) kernel.parameters = read_parameters(words, i + 1, end - 1);
         kernels.push_back(std::move(kernel));
@@ -190,12 +202,21 @@ Program read_program(const std::string& source, const std::string& arch) {
     Program program;
     program.arch = arch;
     const std::size_t end = source.find(kEndOfParameters);
-    program.constants = read_constants(lex(without_comments(source.substr(0, end == std::string::npos ? 0 : end))));
+    const std::vector<std::string> first_block = lex(without_comments(source.substr(0, end == std::string::npos ? 0 : end)));
+    program.constants = read_constants(first_block);
+    Words macros;
+    if (source.starts_with(kUsersSource)) {
+        macros = read_macros(first_block);
+        for (const auto& [name, value] : macros)
+            if (value.find("user_") != 0) program.constants[name] = value;
+    }
     const std::vector<std::string> words = lex(without_comments(source));
     for (std::size_t i = 0; i + 2 < words.size(); ++i) {
         if (words[i] == "define" && words[i + 1] == "AUTOTUNE_KERNEL") program.symbol = words[i + 2];
     }
-    program.kernels = read_kernels(words, program.symbol);
+    program.kernels = read_kernels(words, program.symbol, macros);
+    for (const KernelFact& kernel : program.kernels)
+        if (program.symbol.empty() && kernel.symbol.rfind("user_", 0) == 0) program.symbol = kernel.symbol;
     if (program.symbol.empty() && !program.kernels.empty()) program.symbol = program.kernels.front().symbol;
     const int wanted = plausible_registers(program);
     program.registers = std::min({wanted, kMostRegisters, registers_for_its_block(program)});

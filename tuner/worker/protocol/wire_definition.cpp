@@ -1,5 +1,9 @@
-// Families defined by data as JSON.
+// Families defined by data as JSON, and users' ops with them. Between processes of one tune alone: no file and no import reads
+// it.
+#include <map>
+
 #include "src/core/error.h"
+#include "src/core/op/op_definition.h"
 #include "src/records/record_reader.h"
 #include "src/records/record_writer.h"
 #include "tuner/worker/protocol/wire.h"
@@ -31,12 +35,15 @@ Json write_step(const FamilyDefinition::Step& step) {
             {"cluster", step.cluster},
             {"dynamic_smem_bytes", step.dynamic_smem_bytes},
             {"programmatic_dependent", step.programmatic_dependent},
-            {"arguments", std::move(arguments)}};
+            {"arguments", std::move(arguments)},
+            {"when", step.when},
+            {"kernel", step.kernel}};
 }
 
 FamilyDefinition::Argument read_argument(const Json& json) {
     const int kind = json.at(0).get<int>();
-    check(kind >= 0 && kind <= static_cast<int>(FamilyDefinition::Argument::Kind::workspace), "unknown argument in a message");
+    check(kind >= 0 && kind <= static_cast<int>(FamilyDefinition::Argument::Kind::named_workspace),
+          "unknown argument in a message");
     return {static_cast<FamilyDefinition::Argument::Kind>(kind), json.at(1).get<std::string>()};
 }
 
@@ -48,6 +55,8 @@ FamilyDefinition::Step read_step_definition(const Json& json) {
     json.at("cluster").get_to(step.cluster);
     json.at("dynamic_smem_bytes").get_to(step.dynamic_smem_bytes);
     json.at("programmatic_dependent").get_to(step.programmatic_dependent);
+    json.at("when").get_to(step.when);
+    json.at("kernel").get_to(step.kernel);
     for (const Json& argument : json.at("arguments")) step.arguments.push_back(read_argument(argument));
     return step;
 }
@@ -62,6 +71,118 @@ Json write_parameter(const Parameter& parameter) {
 Parameter read_parameter(const Json& json) {
     return {json.at("name").get<std::string>(), json.at("values").get<std::vector<std::int64_t>>(),
             json.at("launch").get<bool>() ? ParameterKind::launch : ParameterKind::compile, json.at("about").get<std::string>()};
+}
+
+Json write_lets(const std::vector<Let>& lets) {
+    Json json = Json::array();
+    for (const Let& let : lets) json.push_back({let.name, let.value});
+    return json;
+}
+
+std::vector<Let> read_lets(const Json& json) {
+    std::vector<Let> lets;
+    for (const Json& let : json) lets.push_back({let.at(0).get<std::string>(), let.at(1).get<std::string>()});
+    return lets;
+}
+
+Json write_texts(const std::vector<KernelText>& texts) {
+    Json json = Json::array();
+    for (const KernelText& text : texts) json.push_back({text.name, text.text});
+    return json;
+}
+
+std::vector<KernelText> read_texts(const Json& json) {
+    std::vector<KernelText> texts;
+    for (const Json& text : json) texts.push_back({text.at(0).get<std::string>(), text.at(1).get<std::string>()});
+    return texts;
+}
+
+Json write_op(const OpDefinition& op) {
+    Json json{{"name", op.name},
+              {"about", op.about},
+              {"extents", op.extents},
+              {"flops", op.flops},
+              {"bytes", op.bytes},
+              {"lets", write_lets(op.lets)},
+              {"widens_inputs", op.widens_inputs},
+              {"has_exact_test", op.has_exact_test},
+              {"examples", Json::array()},
+              {"attributes", Json::array()},
+              {"tensors", Json::array()},
+              {"scalars", Json::array()},
+              {"reference", Json::array()},
+              {"tolerances", Json::array()},
+              {"source",
+               {{"files", write_texts(op.source.files)},
+                {"headers", write_texts(op.source.headers)},
+                {"standard", op.source.standard},
+                {"options", op.source.options},
+                {"only_marked_functions", op.source.only_marked_functions},
+                {"toolkit_folders", op.source.toolkit_folders},
+                {"toolkit_version", op.source.toolkit_version}}}};
+    for (const OpDefinition::Example& each : op.examples) json["examples"].push_back({each.extents, each.attributes});
+    for (const OpDefinition::Attribute& each : op.attributes)
+        json["attributes"].push_back({each.name, each.values, each.is_word, each.otherwise, each.about});
+    for (const OpDefinition::Tensor& each : op.tensors)
+        json["tensors"].push_back({each.name, each.dtype, each.shape, each.strides, static_cast<int>(each.access), each.align,
+                                   each.fill.kind, each.fill.values});
+    for (const OpDefinition::Scalar& each : op.scalars) json["scalars"].push_back({each.name, each.type, each.value});
+    for (const StepDefinition& each : op.reference) json["reference"].push_back(write_step(each));
+    for (const OpDefinition::Tolerance& each : op.tolerances) json["tolerances"].push_back({each.tensor, each.rtol, each.atol});
+    return json;
+}
+
+template <class Field>
+void read_at(const Json& list, std::size_t at, Field& field) {
+    list.at(at).get_to(field);
+}
+
+std::shared_ptr<const OpDefinition> read_op(const Json& json) {
+    OpDefinition op;
+    json.at("name").get_to(op.name);
+    json.at("about").get_to(op.about);
+    json.at("extents").get_to(op.extents);
+    json.at("flops").get_to(op.flops);
+    json.at("bytes").get_to(op.bytes);
+    op.lets = read_lets(json.at("lets"));
+    json.at("widens_inputs").get_to(op.widens_inputs);
+    json.at("has_exact_test").get_to(op.has_exact_test);
+    for (const Json& each : json.at("examples")) {
+        OpDefinition::Example& example = op.examples.emplace_back();
+        read_at(each, 0, example.extents), read_at(each, 1, example.attributes);
+    }
+    for (const Json& each : json.at("attributes")) {
+        OpDefinition::Attribute& attribute = op.attributes.emplace_back();
+        read_at(each, 0, attribute.name), read_at(each, 1, attribute.values), read_at(each, 2, attribute.is_word);
+        read_at(each, 3, attribute.otherwise), read_at(each, 4, attribute.about);
+    }
+    for (const Json& each : json.at("tensors")) {
+        OpDefinition::Tensor& tensor = op.tensors.emplace_back();
+        read_at(each, 0, tensor.name), read_at(each, 1, tensor.dtype), read_at(each, 2, tensor.shape),
+            read_at(each, 3, tensor.strides);
+        const int access = each.at(4).get<int>();
+        check(access >= 0 && access <= static_cast<int>(Access::inout), "unknown access in a message");
+        tensor.access = static_cast<Access>(access);
+        read_at(each, 5, tensor.align), read_at(each, 6, tensor.fill.kind), read_at(each, 7, tensor.fill.values);
+    }
+    for (const Json& each : json.at("scalars")) {
+        OpDefinition::Scalar& scalar = op.scalars.emplace_back();
+        read_at(each, 0, scalar.name), read_at(each, 1, scalar.type), read_at(each, 2, scalar.value);
+    }
+    for (const Json& each : json.at("reference")) op.reference.push_back(read_step_definition(each));
+    for (const Json& each : json.at("tolerances")) {
+        OpDefinition::Tolerance& tolerance = op.tolerances.emplace_back();
+        read_at(each, 0, tolerance.tensor), read_at(each, 1, tolerance.rtol), read_at(each, 2, tolerance.atol);
+    }
+    const Json& source = json.at("source");
+    op.source.files = read_texts(source.at("files"));
+    op.source.headers = read_texts(source.at("headers"));
+    source.at("standard").get_to(op.source.standard);
+    source.at("options").get_to(op.source.options);
+    source.at("only_marked_functions").get_to(op.source.only_marked_functions);
+    source.at("toolkit_folders").get_to(op.source.toolkit_folders);
+    source.at("toolkit_version").get_to(op.source.toolkit_version);
+    return std::make_shared<const OpDefinition>(std::move(op));
 }
 
 }  // namespace
@@ -86,6 +207,15 @@ Json write(const FamilyDefinition& definition) {
     for (const NamedConfig& named : definition.named) json["named"].push_back({named.name, records::json_of(named.config)});
     for (const FamilyDefinition::Fact& fact : definition.facts) json["facts"].push_back({fact.name, fact.value, fact.is_type});
     for (const FamilyDefinition::Step& step : definition.steps) json["steps"].push_back(write_step(step));
+    if (definition.op == nullptr) return json;
+    json["op"] = write_op(*definition.op);
+    json["lets"] = write_lets(definition.lets);
+    json["constants"] = definition.constants;
+    json["words"] = std::map<std::string, std::vector<std::string>>(definition.words.begin(), definition.words.end());
+    json["is_deterministic_if"] = definition.deterministic;
+    json["workspaces"] = Json::array();
+    for (const FamilyDefinition::Workspace& each : definition.workspaces)
+        json["workspaces"].push_back({each.name, each.bytes, each.is_zero_once});
     return json;
 }
 
@@ -108,6 +238,15 @@ FamilyDefinition read_definition(const Json& json) {
     for (const Json& fact : json.at("facts"))
         definition.facts.push_back({fact.at(0).get<std::string>(), fact.at(1).get<std::string>(), fact.at(2).get<bool>()});
     for (const Json& step : json.at("steps")) definition.steps.push_back(read_step_definition(step));
+    if (!json.contains("op")) return definition;
+    definition.op = read_op(json.at("op"));
+    definition.lets = read_lets(json.at("lets"));
+    json.at("constants").get_to(definition.constants);
+    const auto words = json.at("words").get<std::map<std::string, std::vector<std::string>>>();
+    definition.words = {words.begin(), words.end()};
+    json.at("is_deterministic_if").get_to(definition.deterministic);
+    for (const Json& each : json.at("workspaces"))
+        definition.workspaces.push_back({each.at(0).get<std::string>(), each.at(1).get<std::string>(), each.at(2).get<bool>()});
     return definition;
 }
 
