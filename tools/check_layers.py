@@ -14,6 +14,7 @@ ARROWS = {
     "include/autotune": [],
     "src/core": [],
     "src/records": ["src/core"],
+    "src/kernel_files": ["src/core"],
     "src/gpu": ["src/core"],
     "kernel_templates": ["src/core"],
     # What an op is compared with: the only part of an op that sees a GPU.
@@ -37,7 +38,7 @@ ARROWS = {
     "tuner/worker": ["tuner/measure", "tuner/verify", "src/records"],
     "tuner/compile": ["tuner/worker"],
     "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile", "db", "src/dispatch"],
-    "tools/cli": ["tuner/session", "src/runtime", "include/autotune", "tools/cli/plot"],
+    "tools/cli": ["tuner/session", "src/runtime", "src/kernel_files", "include/autotune", "tools/cli/plot"],
     "tools/cli/plot": ["src/core"],
 }
 # Rooms of the command, and which others each may include beside what all rooms share (files of tools/cli itself), which knows all rooms

@@ -1,0 +1,180 @@
+// Checks of a whole kernel file that need no compiler.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "src/core/statistics/random.h"
+#include "src/core/text.h"
+#include "src/kernel_files/kernel_file.h"
+
+namespace autotune::kernel_files {
+namespace {
+
+constexpr double kMostPoints = 1e9;  // beyond, counting takes minutes
+constexpr std::size_t kConfigsTried = 200;
+constexpr std::uint32_t kMostGridX = 2147483647, kMostGridOther = 65535, kMostThreads = 1024;
+
+class Checker {
+  public:
+    Checker(const KernelFile& file, const std::vector<Device>& devices) : file_(file), devices_(devices) {}
+
+    std::vector<Finding> run() {
+        try {
+            const DefinedOp op(file_.family.op);
+            const DefinedFamily family(file_.family);
+            for (const OpDefinition::Example& example : file_.op().examples) check_example(op, family, example);
+            check_examples_alike(op);
+        } catch (const ExpressionError& error) {
+            add(file_.finding_of(error));
+        } catch (const Error& error) {
+            add({{file_.path}, error.what()});
+        }
+        return std::move(findings_);
+    }
+
+  private:
+    void add(Finding finding) {
+        const bool is_known = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& each) {
+            return each.place.line == finding.place.line && each.place.column == finding.place.column &&
+                   each.text == finding.text;
+        });
+        if (!is_known) findings_.push_back(std::move(finding));
+    }
+
+    // An error at the place of its expression, with what it was found on.
+    void add_error(const Error& error, const std::string& on) {
+        const auto* const expression = dynamic_cast<const ExpressionError*>(&error);
+        Finding finding = expression != nullptr ? file_.finding_of(*expression) : Finding{{file_.path}, error.what()};
+        // One finding for each place: the first example that shows it is told.
+        const bool is_known = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& each) {
+            return each.place.line == finding.place.line && each.place.column == finding.place.column && finding.place.line > 0;
+        });
+        if (is_known) return;
+        finding.text += " (on " + on + ")";
+        add(std::move(finding));
+    }
+
+    static std::string shape_of(const OpDefinition::Example& example) {
+        std::vector<std::string> parts;
+        for (const std::int64_t extent : example.extents) parts.push_back(std::to_string(extent));
+        std::string text = "example " + join(parts, "x");
+        for (const auto& [name, value] : example.attributes) text += " " + name + "=" + value;
+        return text;
+    }
+
+    void check_example(const DefinedOp& op, const DefinedFamily& family, const OpDefinition::Example& example) {
+        const std::string on = shape_of(example);
+        try {
+            const Problem problem = op.problem_of(example.extents, example.attributes);
+            if (op.flops(problem) < 0) add({{file_.path}, "'flops' is below 0 on " + on});
+            op.bytes(problem);
+            for (const OpTest& test : op.tests(problem))
+                check_steps(op.reference_plan(problem, test), devices_.front(), "the reference on " + on);
+            for (const Device& device : devices_) check_family(family, problem, device, on + ", " + device.arch());
+        } catch (const Error& error) {
+            add_error(error, on);
+        }
+    }
+
+    void check_family(const DefinedFamily& family, const Problem& problem, const Device& device, const std::string& on) {
+        const Names names(problem, device, Lets(file_.family.lets), file_.family.words);
+        for (const FamilyDefinition::Rule& rule : file_.family.accepts) {
+            if (Expression(rule.holds).evaluate(names.scope()) != 0) continue;
+            Finding finding{{file_.path}, on + " is not accepted: " + rule.reason};
+            if (const auto place = file_.expressions.find(rule.holds); place != file_.expressions.end())
+                finding.place = place->second;
+            return add(std::move(finding));
+        }
+        double points = 1;
+        for (const Parameter& parameter : file_.family.parameters) points *= static_cast<double>(parameter.values.size());
+        if (points > kMostPoints) {
+            std::string text = std::to_string(points);
+            text = text.substr(0, text.find('.'));
+            return add({{file_.path},
+                        "the space has " + text +
+                            " points, more than 10^9; give parameters fewer values, or use ranges with larger steps"});
+        }
+        const SearchSpace space = family.space(problem, device);
+        const std::vector<Config> legal = configs_of(space);
+        if (legal.empty()) return add({{file_.path}, no_config(space, on)});
+        if (!space.contains(space.canonical(file_.family.default_config)) && told_default_.insert(on).second &&
+            devices_.front().arch() == device.arch()) {
+            const auto why = space.why_not(space.canonical(file_.family.default_config));
+            add({{file_.path},
+                 "the default config is not legal on " + on + ": " + why.value_or("") +
+                     "; the first legal config takes its place",
+                 true});
+        }
+        for (const Config& config : legal) {
+            try {
+                check_steps(family.plan(problem, config, device), device, on + ", " + config.to_string());
+            } catch (const Error& error) {
+                add_error(error, on + ", " + config.to_string());
+                return;
+            }
+        }
+    }
+
+    static std::vector<Config> configs_of(const SearchSpace& space) {
+        std::vector<Config> all = space.sample({}, kConfigsTried);
+        for (const NamedConfig& named : space.named) all.push_back(named.config);
+        return all;
+    }
+
+    static std::string no_config(const SearchSpace& space, const std::string& on) {
+        const SpaceCount count = space.count();
+        std::string text = "no config is legal on " + on + ": of " + std::to_string(count.points) + " points";
+        bool is_first = true;
+        for (const auto& [reason, dropped] : count.dropped) {
+            if (dropped == 0) continue;
+            text += std::string(is_first ? " " : ", ") + std::to_string(dropped) + " break '" + reason + "'";
+            is_first = false;
+        }
+        return text;
+    }
+
+    void check_steps(const LaunchPlan& plan, const Device& device, const std::string& on) {
+        for (const LaunchStep& step : plan.steps) {
+            const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
+            std::string wrong;
+            if (threads == 0) wrong = "a block has no thread";
+            if (threads > kMostThreads) wrong = "a block has " + std::to_string(threads) + " threads; a GPU takes 1024";
+            if (step.block.z > 64) wrong = "a block is " + std::to_string(step.block.z) + " deep; a GPU takes 64";
+            if (step.grid.x > kMostGridX || step.grid.y > kMostGridOther || step.grid.z > kMostGridOther)
+                wrong = "the grid is " + std::to_string(step.grid.x) + "x" + std::to_string(step.grid.y) + "x" +
+                        std::to_string(step.grid.z) + "; y and z take 65535";
+            if (step.dynamic_smem_bytes > static_cast<std::size_t>(device.limits.smem_per_block_bytes))
+                wrong = "the step asks for " + std::to_string(step.dynamic_smem_bytes) + " bytes of shared memory; a block of " +
+                        device.arch() + " has " + std::to_string(device.limits.smem_per_block_bytes);
+            if (wrong.empty()) continue;
+            if (!told_steps_.insert(step.entry + wrong.substr(0, 12)).second) continue;
+            add({{file_.path}, wrong + " (" + on + "); add a [[constraint]] that drops such configs"});
+        }
+    }
+
+    // Fewer dimensions cannot be told from a launch: the examples must be of one op with tensors of the same types.
+    void check_examples_alike(const DefinedOp& op) {
+        std::set<std::string> keys;
+        for (const OpDefinition::Example& example : file_.op().examples) {
+            try {
+                const Problem problem = op.problem_of(example.extents, example.attributes);
+                if (!keys.insert(problem.key()).second) add({{file_.path}, shape_of(example) + " is there twice", true});
+            } catch (const Error&) {
+                // told already
+            }
+        }
+    }
+
+    const KernelFile& file_;
+    const std::vector<Device>& devices_;
+    std::vector<Finding> findings_;
+    std::set<std::string> told_default_, told_steps_;
+};
+
+}  // namespace
+
+std::vector<Finding> check(const KernelFile& file, const std::vector<Device>& devices) {
+    return Checker(file, devices).run();
+}
+
+}  // namespace autotune::kernel_files

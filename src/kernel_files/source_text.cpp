@@ -1,0 +1,220 @@
+#include "src/kernel_files/source_text.h"
+
+#include <algorithm>
+#include <array>
+
+namespace autotune::kernel_files {
+namespace {
+
+bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+std::size_t after_blanks(std::string_view text, std::size_t at) {
+    while (at < text.size() && is_blank(text[at])) ++at;
+    return at;
+}
+
+// Behind the bracket that closes the one at `open`.
+std::size_t after_closing(std::string_view code, std::size_t open) {
+    int depth = 0;
+    for (std::size_t at = open; at < code.size(); ++at) {
+        if (code[at] == '(') ++depth;
+        if (code[at] == ')' && --depth == 0) return at + 1;
+    }
+    return code.size();
+}
+
+std::size_t find_word(std::string_view code, std::string_view word, std::size_t from = 0) {
+    for (std::size_t at = code.find(word, from); at != std::string_view::npos; at = code.find(word, at + 1)) {
+        const bool begins = at == 0 || !is_word(code[at - 1]);
+        const std::size_t end = at + word.size();
+        if (begins && (end == code.size() || !is_word(code[end]))) return at;
+    }
+    return std::string_view::npos;
+}
+
+// The text before `at`, without blanks behind it.
+std::string_view before(std::string_view text, std::size_t at) {
+    while (at > 0 && is_blank(text[at - 1])) --at;
+    return text.substr(0, at);
+}
+
+std::size_t count_parameters(std::string_view inside) {
+    if (after_blanks(inside, 0) == inside.size()) return 0;
+    std::size_t count = 1;
+    int depth = 0;
+    for (const char c : inside) {
+        if (c == '(' || c == '<' || c == '[' || c == '{') ++depth;
+        if (c == ')' || c == '>' || c == ']' || c == '}') --depth;
+        if (c == ',' && depth == 0) ++count;
+    }
+    return count;
+}
+
+}  // namespace
+
+std::string blanked(std::string_view text, bool no_literals) {
+    std::string out(text);
+    const auto blank = [&](std::size_t from, std::size_t to) {
+        for (std::size_t i = from; i < to && i < out.size(); ++i)
+            if (out[i] != '\n') out[i] = ' ';
+    };
+    for (std::size_t i = 0; i < text.size();) {
+        if (text.compare(i, 2, "//") == 0) {
+            std::size_t end = i;
+            while (end < text.size() && (text[end] != '\n' || text[end - 1] == '\\')) ++end;
+            blank(i, end);
+            i = end;
+        } else if (text.compare(i, 2, "/*") == 0) {
+            const std::size_t close = text.find("*/", i + 2);
+            const std::size_t end = close == std::string_view::npos ? text.size() : close + 2;
+            blank(i, end);
+            i = end;
+        } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !is_word(text[i - 1])))) {
+            std::size_t end = i + 1;
+            while (end < text.size() && text[end] != text[i] && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
+            end = std::min(end + 1, text.size());
+            if (no_literals) blank(i + 1, end - 1);
+            i = end;
+        } else {
+            ++i;
+        }
+    }
+    return out;
+}
+
+std::vector<KernelFound> kernels_in(std::string_view text) {
+    const std::string code = blanked(text, true);
+    const std::string readable = blanked(text, false);
+    std::vector<KernelFound> all;
+    for (std::size_t at = find_word(code, "__global__"); at != std::string_view::npos;
+         at = find_word(code, "__global__", at + 1)) {
+        // The name is the last word before the first bracket that is no attribute's.
+        std::size_t next = at + 10;
+        std::string name;
+        std::size_t open = std::string_view::npos;
+        while (next < code.size()) {
+            next = after_blanks(code, next);
+            if (next >= code.size() || code[next] == ';' || code[next] == '{') break;
+            if (is_word(code[next])) {
+                std::size_t end = next;
+                while (end < code.size() && is_word(code[end])) ++end;
+                name = code.substr(next, end - next);
+                next = end;
+            } else if (code[next] == '(') {
+                const std::size_t end = after_closing(code, next);
+                if (name != "__launch_bounds__" && name != "__attribute__" && name != "__cluster_dims__") {
+                    open = next;
+                    break;
+                }
+                next = end;
+            } else {
+                ++next;
+            }
+        }
+        if (open == std::string_view::npos || name.empty()) continue;
+        KernelFound found;
+        found.name = name;
+        found.global_at = at;
+        found.is_extern_c = before(readable, at).ends_with("\"C\"");
+        found.is_template = before(code, at).ends_with(">");
+        const std::size_t end = after_closing(code, open);
+        found.parameters = count_parameters(std::string_view(code).substr(open + 1, end - open - 2));
+        const std::size_t body = after_blanks(code, end);
+        if (body < code.size() && code[body] == '{') all.push_back(found);
+    }
+    return all;
+}
+
+std::string with_c_names(const std::string& text, const std::vector<std::string>& names) {
+    std::string out;
+    std::size_t done = 0;
+    for (const KernelFound& kernel : kernels_in(text)) {
+        if (kernel.is_extern_c || kernel.is_template || std::find(names.begin(), names.end(), kernel.name) == names.end())
+            continue;
+        out += text.substr(done, kernel.global_at - done) + "extern \"C\" ";
+        done = kernel.global_at;
+    }
+    return out + text.substr(done);
+}
+
+bool mentions(std::string_view code, std::string_view word) {
+    return find_word(code, word) != std::string_view::npos;
+}
+
+bool declares(std::string_view code, std::string_view word) {
+    for (std::size_t at = find_word(code, word); at != std::string_view::npos; at = find_word(code, word, at + 1)) {
+        const std::size_t next = after_blanks(code, at + word.size());
+        if (next < code.size() && code[next] == '=' && (next + 1 == code.size() || code[next + 1] != '=')) return true;
+        const std::string_view left = before(code, at);
+        std::size_t begin = left.size();
+        while (begin > 0 && is_word(left[begin - 1])) --begin;
+        const std::string_view previous = left.substr(begin);
+        // A number, as in `#line 4`, or a word after which a value may stand.
+        if (previous.empty() || (previous[0] >= '0' && previous[0] <= '9')) continue;
+        constexpr std::array<std::string_view, 8> kBeforeValues = {"return", "case",   "else",   "if",
+                                                                   "elif",   "unroll", "define", "defined"};
+        if (std::find(kBeforeValues.begin(), kBeforeValues.end(), previous) == kBeforeValues.end()) return true;
+    }
+    return false;
+}
+
+std::string seen_by_autotune(std::string_view code) {
+    std::string out;
+    int depth = 0;  // of conditionals inside a block that is left out; 0: outside
+    while (!code.empty()) {
+        const std::size_t end = std::min(code.find('\n'), code.size() - 1) + 1;
+        const std::string_view line = code.substr(0, end);
+        code.remove_prefix(end);
+        std::string words;
+        for (const char c : line)
+            if (!is_blank(c)) words += c;
+        if (depth == 0) {
+            if (words == "#ifndefAUTOTUNE") {
+                depth = 1;
+            } else {
+                out += line;
+            }
+            continue;
+        }
+        if (words.starts_with("#if")) ++depth;
+        if (words.starts_with("#endif") || (depth == 1 && words == "#else")) --depth;
+    }
+    return out;
+}
+
+std::vector<IncludeFound> includes_in(std::string_view text) {
+    const std::string code = blanked(text, false);
+    std::vector<IncludeFound> all;
+    std::size_t line = 0;
+    for (std::size_t begin = 0; begin < code.size();) {
+        ++line;
+        const std::size_t end = std::min(code.find('\n', begin), code.size());
+        std::string_view one = std::string_view(code).substr(begin, end - begin);
+        begin = end + 1;
+        const auto strip = [&] { one.remove_prefix(std::min(one.find_first_not_of(" \t"), one.size())); };
+        strip();
+        if (!one.starts_with('#')) continue;
+        one.remove_prefix(1);
+        strip();
+        if (!one.starts_with("include")) continue;
+        one.remove_prefix(7);
+        strip();
+        if (one.empty() || (one[0] != '"' && one[0] != '<')) continue;
+        const bool is_quoted = one[0] == '"';
+        const std::size_t close = one.find(is_quoted ? '"' : '>', 1);
+        if (close != std::string_view::npos) all.push_back({std::string(one.substr(1, close - 1)), is_quoted, line});
+    }
+    return all;
+}
+
+std::size_t line_of(std::string_view text, std::size_t at) {
+    return 1 + static_cast<std::size_t>(
+                   std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(at, text.size())), '\n'));
+}
+
+}  // namespace autotune::kernel_files
