@@ -1,5 +1,7 @@
 #include "tools/cli/cli.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -9,6 +11,7 @@
 #include "tools/cli/command.h"
 #include "tools/cli/help/completion.h"
 #include "tools/cli/help/help.h"
+#include "tools/cli/input/kernel_files.h"
 #include "tools/cli/input/parser.h"
 #include "tools/cli/output/terminal/messages.h"
 #include "tools/cli/output/terminal/printable_stream.h"
@@ -57,12 +60,13 @@ ExitCode Cli::fail(ExitCode code, const std::string& message) {
 
 ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     const std::vector<Command> commands = all_commands();
-    const Catalogue catalogue = Catalogue::embedded();
+    Catalogue catalogue = Catalogue::embedded();
     if (!words.empty() && words.front() == "__complete") {  // called by the shells' completion scripts
         streams_.out << completion_lines(complete(commands, catalogue, {words.begin() + 1, words.end()}));
         return ExitCode::done;
     }
-    const Parsed parsed = parse(commands, catalogue.ops(), words);
+    read_kernels(words, catalogue);
+    Parsed parsed = parse(commands, catalogue.ops(), words);
     if (parsed.kind == Parsed::Kind::version) {
         streams_.out << "autotune " << program_.version << "\n";
         return ExitCode::done;
@@ -71,7 +75,37 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
         streams_.out << help_text(commands, catalogue, parsed);
         return ExitCode::done;
     }
+    mean_the_kernel(*parsed.command, parsed.arguments);
     return run_command(*parsed.command, parsed.arguments);
+}
+
+// A kernel file brings an op, and options of it that the line may have.
+void Cli::read_kernels(const std::vector<std::string>& words, Catalogue& catalogue) {
+    const std::vector<std::string> paths = kernel_paths_in(words);
+    if (paths.empty()) return;
+    const kernel_files::LoadOptions options = kernel_load_options(environment_, services_);
+    for (const std::string& path : paths) {
+        kernels_.push_back(kernel_files::load_or_throw(path, options));
+        catalogue.add(kernels_.back());
+    }
+}
+
+// Without --op the op of the only kernel file is meant; without --shape, where one problem is needed, its first example.
+void Cli::mean_the_kernel(const Command& command, Arguments& arguments) const {
+    if (kernels_.size() != 1) return;
+    const auto takes = [&](const char* name) {
+        return std::any_of(command.flags.begin(), command.flags.end(), [&](const Flag& flag) { return flag.name == name; });
+    };
+    const OpDefinition& op = *kernels_.front().op;
+    if (takes("op") && !arguments.has("op")) arguments.add("op", op.name);
+    if (arguments.text("op") != op.name || arguments.has("shape") || arguments.has("shapes")) return;
+    constexpr std::array<std::string_view, 5> kOfOneProblem = {"tune", "compile", "bench", "explain", "record"};
+    if (std::find(kOfOneProblem.begin(), kOfOneProblem.end(), command.name) == kOfOneProblem.end() || !takes("shape")) return;
+    std::vector<std::string> extents;
+    for (const std::int64_t extent : op.examples.front().extents) extents.push_back(std::to_string(extent));
+    arguments.add("shape", join(extents, "x"));
+    for (const auto& [name, value] : op.examples.front().attributes)
+        if (!arguments.has(name)) arguments.add(name, value);
 }
 
 void Cli::open_log(const Command& command, const Arguments& arguments) {
@@ -92,6 +126,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
                      .out_failure = streams_.out_failure,
                      .err_columns = streams_.err_columns},
                     environment_, services_, program_, arguments);
+    session.add_kernels(kernels_);
     session.log_to(log_.get());
     if (program_.saves_on_interrupt != nullptr) program_.saves_on_interrupt->store(command.saves_on_interrupt);
     try {

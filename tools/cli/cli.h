@@ -21,6 +21,8 @@ class Cli {
   private:
     ExitCode dispatch(const std::vector<std::string>& words);
     ExitCode run_command(const Command& command, const Arguments& arguments);
+    void read_kernels(const std::vector<std::string>& words, Catalogue& catalogue);
+    void mean_the_kernel(const Command& command, Arguments& arguments) const;
     ExitCode fail(ExitCode code, const std::string& message);
     void open_log(const Command& command, const Arguments& arguments);
 
@@ -28,7 +30,8 @@ class Cli {
     Environment environment_;
     Services& services_;
     Program program_;
-    std::unique_ptr<Log> log_;  // nullptr: no log was requested
+    std::vector<FamilyDefinition> kernels_;  // that --kernel names
+    std::unique_ptr<Log> log_;               // nullptr: no log was requested
 };
 
 }  // namespace autotune::cli

@@ -1,6 +1,7 @@
 #include "tools/cli/command.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 
 #include "src/core/log.h"
@@ -10,12 +11,19 @@
 namespace autotune::cli {
 
 std::vector<Command> all_commands() {
-    std::vector<Command> commands = {tune_command(),       sweep_command(),   worker_command(),   bench_command(),
-                                     show_command(),       explain_command(), report_command(),   verify_command(),
-                                     export_command(),     import_command(),  merge_command(),    compile_command(),
-                                     families_command(),   record_command(),  simulate_command(), doctor_command(),
-                                     completion_command(), manual_command(),  warm_command()};
-    for (Command& command : commands) command.flags = std::move(command.flags) + log_flags();
+    std::vector<Command> commands = {
+        tune_command(),       sweep_command(),  worker_command(), bench_command(),  show_command(),     explain_command(),
+        report_command(),     verify_command(), export_command(), import_command(), merge_command(),    compile_command(),
+        families_command(),   new_command(),    check_command(),  record_command(), simulate_command(), doctor_command(),
+        completion_command(), manual_command(), warm_command()};
+    constexpr std::array<std::string_view, 14> kOfUsersOps = {"tune",   "compile", "bench",    "show",    "explain",
+                                                              "verify", "sweep",   "export",   "import",  "merge",
+                                                              "record", "report",  "families", "simulate"};
+    for (Command& command : commands) {
+        if (std::find(kOfUsersOps.begin(), kOfUsersOps.end(), command.name) != kOfUsersOps.end())
+            command.flags.push_back(kernel_flag());
+        command.flags = std::move(command.flags) + log_flags();
+    }
     return commands;
 }
 
@@ -142,6 +150,9 @@ FlagCheck seed_value() {
 }
 Flag templates_flag() {
     return {"templates", "DIR", "kernel templates from DIR instead of the embedded ones", false, {}};
+}
+Flag kernel_flag() {
+    return {"kernel", "FILE", "a kernel file of your own: its op is known, and is the one that is meant; repeatable", true, {}};
 }
 Flag dry_run_flag() {
     return {"dry-run", "", "print what would be done; do nothing", false, {}};

@@ -45,6 +45,8 @@ Command export_command();
 Command import_command();
 Command merge_command();
 Command families_command();
+Command check_command();
+Command new_command();
 Command record_command();
 Command simulate_command();
 Command doctor_command();
@@ -69,6 +71,7 @@ Flag arch_flag();
 Flag keep_flag();
 Flag templates_flag();
 Flag dry_run_flag();
+Flag kernel_flag();  // --kernel: of every command that knows a user's op
 FlagCheck seed_value();
 
 // Flags of `command`, with the options of `ops` if it accepts them; an option that two ops share is listed once.

@@ -104,6 +104,10 @@ class RealServices : public Services {
         return {.milliseconds = output.milliseconds, .failure = output.ok ? "" : output.log};
     }
 
+    gpu::Nvrtc::Output compile(const std::string& path, const gpu::Nvrtc::Source& source) override {
+        return load_nvrtc(path, 0)->compile(source);
+    }
+
     std::vector<std::string> library_folders() override { return library_folders_; }
 
     std::optional<tuner::TuneResult> recall(const Problem& problem, const tuner::TuneServices& services) override {

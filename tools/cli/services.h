@@ -7,6 +7,7 @@
 
 #include "src/core/problem/device.h"
 #include "src/gpu/nvml.h"
+#include "src/gpu/nvrtc.h"
 #include "tools/cli/environment.h"
 #include "tuner/replay/simulate.h"
 #include "tuner/session/idle/idle_worker.h"
@@ -65,6 +66,8 @@ class Services {
     virtual NvrtcFacts nvrtc(const std::string& path, int driver_major) = 0;
     // Compiles with the NVRTC that nvrtc() finds. REQUIRES: nvrtc() with the same arguments did not throw.
     virtual TinyCompile compile_tiny(const std::string& path, int driver_major, const std::string& arch) = 0;
+    // Compiles with the NVRTC that nvrtc() finds for any driver. Callable from several threads.
+    virtual gpu::Nvrtc::Output compile(const std::string& path, const gpu::Nvrtc::Source& source) = 0;
     // Folders to search for CUDA's libraries after the loader's own path.
     virtual std::vector<std::string> library_folders() = 0;
 

@@ -50,6 +50,7 @@ const Catalogue& Session::catalogue() {
     if (!catalogue_) {
         catalogue_ =
             arguments_.has("templates") ? Catalogue::from_directory(arguments_.text("templates")) : Catalogue::embedded();
+        for (const FamilyDefinition& kernel : kernels_) catalogue_->add(kernel);
     }
     return *catalogue_;
 }

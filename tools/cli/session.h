@@ -78,8 +78,10 @@ class Session {
     std::string bold(const std::string& text) const;
     std::string nvrtc_path() const { return environment_.get("AUTOTUNE_NVRTC").value_or(""); }
 
-    // Embedded, or from --templates.
+    // Embedded, or from --templates, with the kernels of add_kernels().
     const Catalogue& catalogue();
+    // Users' kernels. REQUIRES: called before catalogue().
+    void add_kernels(std::vector<FamilyDefinition> kernels) { kernels_ = std::move(kernels); }
 
     // ---- what is told beside the result ----
     // A warning on standard error, each once.
@@ -149,6 +151,7 @@ class Session {
     db::OpenOptions store_options_;
     Log* log_ = nullptr;
     std::optional<Catalogue> catalogue_;
+    std::vector<FamilyDefinition> kernels_;
     std::vector<std::string> warnings_;  // all that were reported
     std::size_t in_json_ = 0;            // how many of them are in a JSON object
     JsonDocument document_;

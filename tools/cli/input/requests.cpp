@@ -35,9 +35,38 @@ void check_separators(const Op& op, const std::string& shape) {
     throw Error(ErrorCode::usage, "shape '" + shape + "': put x between extents: " + with_x.value_or(forms.front()));
 }
 
+// "n=4096,k=15" as the shape 4096x15: extents by their names in the op's shape form. Pieces without a name go on a list.
+std::string positional_shape(const Op& op, const std::string& shape) {
+    if (shape.find('=') == std::string::npos) return shape;
+    std::vector<std::string> names = split(std::string(op.shape_form()), 'x');
+    for (std::string& name : names)
+        for (char& letter : name) letter = letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+    std::vector<std::string> values(names.size());
+    std::string* last = nullptr;
+    for (const std::string& piece : split(shape, ',')) {
+        const std::size_t equals = piece.find('=');
+        if (equals == std::string::npos) {
+            if (last == nullptr) throw Error(ErrorCode::usage, "shape '" + shape + "': '" + piece + "' belongs to no extent");
+            *last += "," + piece;
+            continue;
+        }
+        const std::string name(trimmed(piece.substr(0, equals)));
+        const auto found = std::find(names.begin(), names.end(), name);
+        if (found == names.end())
+            throw Error(ErrorCode::usage, "shape '" + shape + "': there is no extent '" + name + "'" + did_you_mean(name, names) +
+                                              "; the extents of " + std::string(op.name()) + " are " + join(names));
+        last = &values[static_cast<std::size_t>(found - names.begin())];
+        if (!last->empty()) throw Error(ErrorCode::usage, "shape '" + shape + "': extent " + name + " is given twice");
+        *last = std::string(trimmed(piece.substr(equals + 1)));
+    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (values[i].empty()) throw Error(ErrorCode::usage, "shape '" + shape + "': extent " + names[i] + " is missing");
+    return join(values, "x");
+}
+
 void append_problems(Session& session, const ProblemRequest& request, std::vector<Problem>& problems) {
     const Op& op = op_named(session, request.op);
-    const std::string plain = plain_shape(request.shape);
+    const std::string plain = plain_shape(positional_shape(op, request.shape));
     check_separators(op, plain);
     for (const std::string& shape : expand_shapes(plain, extent_count(op))) {
         problems.push_back(session.catalogue().problem({.op = request.op, .shape = shape, .options = request.options}));
@@ -334,7 +363,7 @@ std::vector<Problem> read_problems(Session& session, const std::string& op_name,
     }
     std::vector<Problem> problems;
     for (const std::string& given : session.arguments().all("shape")) {
-        std::string shape = plain_shape(given);
+        std::string shape = given.find('=') == std::string::npos ? plain_shape(given) : given;
         if (!star.empty() && shape.starts_with("*")) shape = star + shape.substr(1);
         append_problems(session, {.op = op_name, .shape = shape, .options = op_options_of(session)}, problems);
     }

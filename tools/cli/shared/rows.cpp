@@ -47,6 +47,13 @@ Json taken_json(const std::string& file, const db::TakeReport& report) {
             {"doubted", report.doubted}};
 }
 
+// Rows of a user's op are of use only where its kernel file is given.
+constexpr std::string_view kNoKernelFile = "kernel file not here";
+
+bool lacks_its_kernel_file(const Catalogue& catalogue, const db::Winner& winner) {
+    return winner.op.starts_with("user_") && catalogue.find_op(winner.op) == nullptr;
+}
+
 }  // namespace
 
 RowFilter row_filter_of(Session& session) {
@@ -117,6 +124,7 @@ std::string shape_of(const db::Winner& winner) {
 }
 
 RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner) {
+    if (lacks_its_kernel_file(identities.catalogue(), winner)) return {.why_not = std::string(kNoKernelFile), .is_refused = true};
     const Family* family = identities.catalogue().find_family(winner.candidate.family);
     if (family == nullptr || identities.of(*family) != winner.template_identity)
         return {.why_not = why_unusable_anywhere(identities, winner).value_or(""), .is_old = true};
@@ -139,6 +147,8 @@ db::TakeOptions take_options(Session& session) {
     const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
     return {.former = former_templates(session.catalogue()),
             .check = [identities](const db::Winner& winner) -> db::RowVerdict {
+                // Kept for whoever has the file, and in doubt until it was raced here.
+                if (lacks_its_kernel_file(identities->catalogue(), winner)) return {std::nullopt, std::string(kNoKernelFile)};
                 const RowJudgement judged = judge(*identities, winner);
                 if (judged.verdict == RowJudgement::Verdict::unusable) return {db::Refusal::unusable, judged.why};
                 if (judged.verdict == RowJudgement::Verdict::impossible)

@@ -76,7 +76,7 @@ std::string given_flags_text(const Arguments& arguments, const std::vector<std::
 }
 
 std::string shared_flags_text(const Arguments& arguments) {
-    return given_flags_text(arguments, {"device", "templates", "db"});
+    return given_flags_text(arguments, {"kernel", "device", "templates", "db"});
 }
 
 }  // namespace autotune::cli

@@ -1,0 +1,236 @@
+#include "tools/cli/shared/compile_check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "src/core/error.h"
+#include "src/jit/cubin_kernels.h"
+#include "src/jit/render.h"
+
+namespace autotune::cli {
+namespace {
+
+using KernelFinding = kernel_files::Finding;
+using kernel_files::KernelFile;
+using ArgumentKind = StepDefinition::Argument::Kind;
+using Kernels = std::map<std::string, jit::CubinKernel>;
+
+constexpr std::size_t kPairsOfAParameter = 3;
+constexpr unsigned kMostThreads = 8;
+
+std::size_t argument_bytes(const OpDefinition& op, const StepDefinition::Argument& argument) {
+    switch (argument.kind) {
+        case ArgumentKind::i32:
+        case ArgumentKind::u32:
+        case ArgumentKind::f32:
+            return 4;
+        case ArgumentKind::boolean:
+            return 1;
+        case ArgumentKind::scalar: {
+            const auto found = std::find_if(op.scalars.begin(), op.scalars.end(),
+                                            [&](const OpDefinition::Scalar& each) { return each.name == argument.value; });
+            return found != op.scalars.end() && found->type == "u64" ? 8 : 4;
+        }
+        default:
+            return 8;
+    }
+}
+
+// As the file writes the type of an argument that is computed; empty for names.
+std::string type_word(ArgumentKind kind) {
+    switch (kind) {
+        case ArgumentKind::i32:
+            return "i32: ";
+        case ArgumentKind::u32:
+            return "u32: ";
+        case ArgumentKind::i64:
+            return "i64: ";
+        case ArgumentKind::u64:
+            return "u64: ";
+        case ArgumentKind::f32:
+            return "f32: ";
+        case ArgumentKind::f64:
+            return "f64: ";
+        case ArgumentKind::boolean:
+            return "bool: ";
+        default:
+            return "";
+    }
+}
+
+// The compiler's first error: its line says the user's file and line.
+std::string first_compiler_error(const std::string& log) {
+    for (const std::string& line : split(log, '\n'))
+        if (line.find("error") != std::string::npos) return line;
+    return log.substr(0, log.find('\n'));
+}
+
+class CompileCheck {
+  public:
+    CompileCheck(Session& session, const KernelFile& file, const Device& device)
+        : session_(session), file_(file), device_(device), catalogue_(Catalogue::embedded()) {
+        catalogue_.add(file.family);
+        op_ = dynamic_cast<const DefinedOp*>(catalogue_.find_op(file.op().name));
+        family_ = catalogue_.find_family(file.family.name);
+        const OpDefinition::Example& example = file.op().examples.front();
+        problem_ = op_->problem_of(example.extents, example.attributes);
+        space_ = family_->space(problem_, device);
+        target_ = {device.arch(), session.services().nvrtc(session.nvrtc_path(), 0).version};
+    }
+
+    std::vector<KernelFinding> run() {
+        std::vector<Unit> units = {unit_of(space_.default_config, "")};
+        add_pairs(units);
+        Unit reference;
+        reference.rendered = jit::render_reference(catalogue_, *op_, problem_, target_);
+        reference.told = "the reference";
+        units.push_back(std::move(reference));
+        compile(units);
+        for (const Unit* const unit : {&units.front(), &units.back()}) {
+            if (unit->failure.empty()) continue;
+            add(unit->told + " does not compile for " + device_.arch() + ": " + unit->failure);
+        }
+        if (!findings_.empty()) return std::move(findings_);
+        check_sizes(units.front(), file_.family.steps, "args");
+        check_sizes(units.back(), file_.op().reference, "args of the reference");
+        check_parameters(units);
+        return std::move(findings_);
+    }
+
+  private:
+    struct Unit {
+        jit::Rendered rendered;
+        std::string parameter;  // that differs from the default config
+        std::string told;
+        std::string failure;
+        Kernels kernels;
+    };
+
+    Unit unit_of(const Config& config, const std::string& parameter) {
+        Unit unit;
+        unit.rendered = jit::render(catalogue_, *family_, problem_, space_, config, target_);
+        unit.parameter = parameter;
+        unit.told = "config " + config.to_string();
+        return unit;
+    }
+
+    // Configs that differ from the default in one compile parameter; of a parameter that others hold fast, pairs elsewhere.
+    void add_pairs(std::vector<Unit>& units) {
+        for (const Parameter& parameter : space_.parameters) {
+            if (parameter.kind != ParameterKind::compile || parameter.values.size() < 2) continue;
+            std::size_t count = 0;
+            for (const std::int64_t value : parameter.values) {
+                Config other = space_.default_config;
+                if (other[parameter.name] == value || count == kPairsOfAParameter) continue;
+                other.set(parameter.name, value);
+                if (!space_.contains(other)) continue;
+                units.push_back(unit_of(other, parameter.name));
+                ++count;
+            }
+        }
+    }
+
+    void compile(std::vector<Unit>& units) {
+        std::atomic<std::size_t> next{0};
+        const auto work = [&] {
+            for (std::size_t i = next++; i < units.size(); i = next++) {
+                const jit::Rendered& rendered = units[i].rendered;
+                const gpu::Nvrtc::Output output = session_.services().compile(
+                    session_.nvrtc_path(), {rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options});
+                units[i].failure = output.ok ? "" : first_compiler_error(output.log);
+                if (output.ok) units[i].kernels = jit::kernels_of_cubin(output.cubin);
+            }
+        };
+        std::vector<std::thread> threads;
+        const unsigned count =
+            std::min({std::max(std::thread::hardware_concurrency(), 1U), kMostThreads, static_cast<unsigned>(units.size())});
+        for (unsigned i = 1; i < count; ++i) threads.emplace_back(work);
+        work();
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    void add(const std::string& text, bool is_warning = false) { findings_.push_back({{file_.path}, text, is_warning}); }
+
+    void check_sizes(const Unit& unit, const std::vector<StepDefinition>& steps, const std::string& what) {
+        for (const StepDefinition& step : steps) {
+            const auto kernel = unit.kernels.find(unit.rendered.symbol + step.entry);
+            if (kernel == unit.kernels.end() || kernel->second.parameter_bytes.empty()) continue;
+            const std::vector<std::size_t>& sizes = kernel->second.parameter_bytes;
+            if (sizes.size() != step.arguments.size()) {
+                add("kernel " + step.kernel + " takes " + std::to_string(sizes.size()) + " arguments, and '" + what + "' has " +
+                    std::to_string(step.arguments.size()));
+                continue;
+            }
+            for (std::size_t i = 0; i < sizes.size(); ++i) {
+                const std::size_t given = argument_bytes(file_.op(), step.arguments[i]);
+                if (given == sizes[i]) continue;
+                KernelFinding finding{{file_.path}, {}};
+                finding.text = "argument " + std::to_string(i + 1) + " of kernel " + step.kernel + " has " +
+                               std::to_string(sizes[i]) + " bytes, and '" + step.arguments[i].value + "' passes " +
+                               std::to_string(given);
+                if (const auto place = file_.expressions.find(type_word(step.arguments[i].kind) + step.arguments[i].value);
+                    place != file_.expressions.end()) {
+                    finding.place = place->second;
+                    finding.place.length = step.arguments[i].value.size();
+                    finding.line = file_.line(finding.place.line);
+                }
+                findings_.push_back(std::move(finding));
+            }
+        }
+    }
+
+    // Of the kernels that the steps launch.
+    std::string code_of_steps(const Unit& unit) const {
+        std::string code;
+        for (const StepDefinition& step : file_.family.steps)
+            if (const auto kernel = unit.kernels.find(unit.rendered.symbol + step.entry); kernel != unit.kernels.end())
+                code += kernel->second.code;
+        return code;
+    }
+    std::string code_of_reference(const Unit& unit) const {
+        std::string code;
+        for (const StepDefinition& step : file_.op().reference)
+            if (const auto kernel = unit.kernels.find(step.kernel); kernel != unit.kernels.end()) code += kernel->second.code;
+        return code;
+    }
+
+    void check_parameters(const std::vector<Unit>& units) {
+        const std::string code = code_of_steps(units.front()), reference = code_of_reference(units.front());
+        if (code.empty()) return;
+        for (const Parameter& parameter : space_.parameters) {
+            std::size_t pairs = 0, alike = 0;
+            bool changes_reference = false;
+            for (const Unit& unit : units) {
+                if (unit.parameter != parameter.name || !unit.failure.empty()) continue;
+                ++pairs;
+                alike += code_of_steps(unit) == code ? 1 : 0;
+                changes_reference = changes_reference || code_of_reference(unit) != reference;
+            }
+            if (pairs > 0 && alike == pairs)
+                add("parameter " + parameter.name + " changes nothing in the machine code of " + std::to_string(pairs) +
+                        (pairs == 1 ? " pair" : " pairs") + " of configs",
+                    true);
+            if (changes_reference) add("the reference depends on parameter " + parameter.name + "; it must not");
+        }
+    }
+
+    Session& session_;
+    const KernelFile& file_;
+    const Device& device_;
+    Catalogue catalogue_;
+    const DefinedOp* op_ = nullptr;
+    const Family* family_ = nullptr;
+    Problem problem_;
+    SearchSpace space_;
+    jit::Target target_;
+    std::vector<KernelFinding> findings_;
+};
+
+}  // namespace
+
+std::vector<KernelFinding> compile_check(Session& session, const KernelFile& file, const Device& device) {
+    return CompileCheck(session, file, device).run();
+}
+
+}  // namespace autotune::cli
