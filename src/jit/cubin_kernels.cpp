@@ -65,18 +65,17 @@ std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> c
         const std::string name(rest.substr(0, rest.find('\0')));
         const std::string_view content =
             section.sh_type == SHT_NOBITS ? std::string_view{} : part(image, section.sh_offset, section.sh_size);
-        for (const std::string_view prefix : {".text.", ".nv.info.", ".nv.shared."}) {
+        for (const std::string_view prefix : {".text.", ".nv.info."}) {
             if (!name.starts_with(prefix)) continue;
             CubinKernel& kernel = kernels[name.substr(prefix.size())];
             if (prefix == ".nv.info.") {
                 kernel.parameter_bytes = parameters_of(content);
             } else {
-                kernel.code += std::string(prefix) + std::to_string(section.sh_size) + ":" + std::string(content) + ":" +
-                               std::to_string(section.sh_info >> 24);
+                kernel.code = std::string(content);
             }
         }
     }
-    std::erase_if(kernels, [](const auto& each) { return each.second.code.find(".text.") == std::string::npos; });
+    std::erase_if(kernels, [](const auto& each) { return each.second.code.empty(); });
     return kernels;
 }
 

@@ -12,7 +12,8 @@ namespace autotune::jit {
 // Facts of a kernel that its cubin holds.
 struct CubinKernel {
     std::vector<std::size_t> parameter_bytes;  // in order
-    std::string code;                          // machine code and what it is launched with: equal for kernels that do the same
+    // Machine code alone. Sections of shared memory appear beside a kernel that uses none when another kernel of the unit does.
+    std::string code;
 };
 
 // By symbol. Empty for bytes that are no cubin, or one of a form that is not known.
