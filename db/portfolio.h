@@ -23,7 +23,7 @@ struct Portfolio {
     // How much slower than the best known kernel the library's choice among them is, for problems left out when they were chosen:
     // 0.04 is 4 %. Negative: unknown.
     double regret_median = -1, regret_p90 = -1;
-    int problems = 0;  // number of problems behind these figures
+    int problems = 0;  // number of problems that these figures are based on
 };
 
 // Reads a file of JSON lines; no portfolios if there is no such file. A file that cannot be read and an invalid line are skipped

@@ -43,7 +43,7 @@ inline constexpr std::int64_t kMostMisses = 10'000;
 
 struct MissRow {
     std::string problem_key{}, op{}, class_key{}, shape{}, device_key{}, date{};  // date: of the last call that was recorded
-    std::string origin{};  // of the last call; empty: recorded before this column existed
+    std::string origin{};  // how the last call's kernel was found; empty: recorded before this column existed
     std::int64_t count = 0;
 };
 
@@ -59,7 +59,7 @@ struct FileHealth {
 struct RepairReport {
     std::int64_t orphans = 0;  // deleted
     std::int64_t invalid = 0;
-    std::string backup{};  // the file as it was; empty if there was nothing to delete
+    std::string backup{};  // path of a copy of the file before the repair; empty if nothing was deleted
 };
 
 struct OpenOptions {

@@ -6,8 +6,8 @@
 
 namespace autotune {
 
-// The family that computes problems whose sums are of nothing (OpSchema::empty_sums), for every op: "common/empty_sum". It is
-// found by name, but is none of Catalogue::families(): there is nothing to tune.
+// The family that computes problems whose sums have no terms (OpSchema::empty_sums), for every op: "common/empty_sum". It is
+// found by name but is not in Catalogue::families(): there is nothing to tune.
 const Family& empty_sum_family();
 inline constexpr std::string_view kEmptySumText = "common/empty_sum.cuh";
 

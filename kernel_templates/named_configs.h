@@ -8,10 +8,10 @@
 
 namespace autotune {
 
-// Values in declared order of the parameters, one for each (throws Error{internal} otherwise): how a family writes down its named
-// configs.
+// A config from one value per parameter, in declared order (throws Error{internal} if the number differs): families write their
+// named configs this way.
 Config config_of(const std::vector<Parameter>& parameters, std::initializer_list<std::int64_t> values);
-// Those that the space has.
+// The named configs that the space contains.
 std::vector<NamedConfig> legal_ones(std::vector<NamedConfig> named, const SearchSpace& space);
 
 }  // namespace autotune

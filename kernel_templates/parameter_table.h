@@ -14,7 +14,7 @@
 #include "src/core/space/config.h"
 #include "src/core/space/search_space.h"
 
-// A family writes each of its parameters once, as a row of its table, which is a macro (gemm/dot/geometry.h):
+// A family writes each of its parameters once, as a row of its table. The table is a macro (gemm/dot/geometry.h):
 //
 //     #define GEMM_DOT_PARAMETERS(ROW) ROW(threads, 64, compile, "threads a block", 64, 128, 256) ROW(...) ...
 //
@@ -23,12 +23,12 @@
 //         std::int64_t warps() const { return threads / 32; }
 //     };
 //
-// A row has the name; the value where a config does not give one, so that configs written down before the parameter existed keep
+// A row has: the name; the value for configs that do not give one, so that configs written before the parameter existed keep
 // their meaning; compile or launch; one line for `autotune families`; and the values, ascending, or a std::vector of them. A
-// table may contain the rows of another one. A macro, as C++20 has no other way to make a member, its name as text and its place
-// in the space from one spelling.
+// table may contain the rows of another one. It is a macro because C++20 has no other way to make a member, its name as text and
+// its place in the space from one spelling.
 //
-// Declares a member for each row, which begins with the row's value, and what the functions below read of the struct.
+// Declares a member for each row, initialised with the row's value, and the functions that the templates below use.
 #define AUTOTUNE_RESOLVED_CONFIG(TABLE)                              \
     TABLE(AUTOTUNE_MEMBER_OF_ROW)                                    \
     static std::vector<::autotune::Parameter> parameters() {         \
@@ -39,13 +39,13 @@
         TABLE(AUTOTUNE_VISIT_OF_ROW)                                 \
     }
 
-// The parameters of a table: of a family that has some of a struct's parameters only.
+// The parameters of one table, for a family that has only some of a struct's parameters.
 #define AUTOTUNE_PARAMETERS(TABLE)       \
     std::vector<::autotune::Parameter> { \
         TABLE(AUTOTUNE_PARAMETER_OF_ROW) \
     }
 
-// A config with the parameters of a table alone.
+// A config with the parameters of one table only.
 #define AUTOTUNE_CONFIG(TABLE, resolved) [](const auto& of) { return ::autotune::Config{TABLE(AUTOTUNE_ENTRY_OF_ROW)}; }(resolved)
 
 #define AUTOTUNE_MEMBER_OF_ROW(name, otherwise, kind, about, ...) std::int64_t name = otherwise;
@@ -56,7 +56,7 @@
 
 namespace autotune {
 
-// Reads parameters of a config one after another. A search begins behind the parameter that was read before, so that reading in
+// Reads parameters of a config one after another. Each search starts after the parameter that was read last, so that reading in
 // about the declared order compares each name once; rules read configs a million times.
 class ConfigReader {
   public:
@@ -74,8 +74,8 @@ class ConfigReader {
     std::size_t next_ = 0;
 };
 
-// Sets the members of those parameters that the config has. Rules see configs in which not every parameter has a value yet, and
-// read only those that they name.
+// Sets the members of the parameters that the config has. Rules get configs in which some parameters have no value yet, and read
+// only those that they name.
 template <class Resolved>
 void read_config(Resolved& to, const Config& config) {
     ConfigReader reader(config);
@@ -91,7 +91,7 @@ Resolved resolve(const Config& config) {
     return resolved;
 }
 
-// Makes constraints of predicates on a resolved config.
+// Makes constraints from predicates on a resolved config.
 template <class ResolvedConfig>
 constexpr auto rules_by() {
     return [](auto holds) -> std::function<bool(const Config&)> {
@@ -107,14 +107,14 @@ Config config_from(const Resolved& resolved) {
     return config;
 }
 
-// From `first` to `last`, for a row.
+// The values from `first` to `last`, for a row of a table.
 inline std::vector<std::int64_t> values_in_steps(std::int64_t first, std::int64_t last, std::int64_t step) {
     std::vector<std::int64_t> values;
     for (std::int64_t value = first; value <= last; value += step) values.push_back(value);
     return values;
 }
 
-// For a family that has other values of a parameter than its table. REQUIRES: the parameter is there (throws Error{internal}
+// For a family that changes the values of a parameter of its table. REQUIRES: the parameter exists (throws Error{internal}
 // otherwise).
 inline Parameter& parameter_of(std::vector<Parameter>& all, std::string_view name) {
     for (Parameter& parameter : all)
@@ -122,8 +122,8 @@ inline Parameter& parameter_of(std::vector<Parameter>& all, std::string_view nam
     internal_error("no parameter has the name " + std::string(name));
 }
 
-// A config written down as values in the order of the table, of which the last ones may be left out: how a family gives its named
-// configs. Throws Error{internal} if there are more values than parameters.
+// A config from values in the order of the table, of which the last ones may be left out: families write their named configs this
+// way. Throws Error{internal} if there are more values than parameters.
 template <class Resolved>
 Config config_with(std::initializer_list<std::int64_t> values) {
     Resolved resolved;

@@ -8,13 +8,13 @@
 
 namespace autotune {
 
-// A file of device text below kernel_templates: {"gemm/mma/kernel.cuh", text}.
+// A file of device code below kernel_templates: {"gemm/mma/kernel.cuh", text}.
 struct EmbeddedFile {
     std::string_view name;
     std::string_view text;
 };
 
-// What the build found in the folders. The definition of registry() is generated.
+// The contents of the folders, found by the build. The definition of registry() is generated.
 struct Registry {
     std::vector<const Op*> ops;
     std::vector<const Family*> families;

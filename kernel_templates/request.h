@@ -12,12 +12,12 @@
 
 namespace autotune {
 
-// What the schemas of all ops share. All members and functions throw Error{usage}: one sentence with the culprit and what is
+// Shared by the schemas of all ops. All members and functions throw Error{usage}: one sentence with the culprit and what is
 // allowed.
 
 // Largest extent of any op: kernels count in 32-bit integers along one direction.
 constexpr std::int64_t kLargestExtent = 2147483647;
-// Largest tensor: 128 TiB, what a 47-bit address space holds.
+// Largest tensor: 128 TiB, the size of a 47-bit address space.
 constexpr std::int64_t kLargestTensorBytes = std::int64_t{1} << 47;
 
 // A shape's numbers: "16*512x256x64" gives batch 16 and {512, 256, 64}.
@@ -29,17 +29,18 @@ struct ExtentRange {
     std::int64_t least = 1;
     std::int64_t most = kLargestExtent;
 };
-// `form` is a form of the op's shape, "MxNxK": its letters name the culprit, and there must be as many numbers, each in `range`.
+// `form` is a form of the op's shape, "MxNxK": messages name the culprit by its letter, and there must be as many numbers, each
+// in `range`.
 ShapeNumbers parse_shape(std::string_view shape, std::string_view form, const ExtentRange& range = {});
 
-// The options of a request over the presets of the alias it names, checked against what the op declares.
+// The options of a request, added to the presets of the alias that it names, and checked against what the op declares.
 class RequestOptions {
   public:
     RequestOptions(const Op& op, const ProblemRequest& request);
 
     std::optional<std::string> find(std::string_view name) const;
     std::string word(std::string_view name, std::string_view otherwise) const;
-    // An integer in 1..kLargestTensorBytes: no tensor has more elements, and no later product overflows.
+    // An integer in 1..kLargestTensorBytes: no tensor has more elements, and later products cannot overflow.
     std::optional<std::int64_t> positive(std::string_view name) const;
     // A finite number that fits a float.
     std::optional<double> number(std::string_view name) const;
@@ -48,8 +49,8 @@ class RequestOptions {
     std::map<std::string, std::string, std::less<>> values_;
 };
 
-// The option "align" of an op: a power of two from one element to 16 bytes, once for all tensors of these names or one for each
-// ("16" or "16,8,2"); 16 where it is not given.
+// The option "align" of an op: a power of two from one element to 16 bytes, one for all of these tensors or one for each ("16" or
+// "16,8,2"); 16 if it is not given.
 std::vector<int> parse_alignments(const RequestOptions& options, std::size_t element_bytes,
                                   const std::vector<std::string>& names);
 
@@ -65,10 +66,10 @@ class DescribedTensors {
     // nullptr: an optional tensor that was left out.
     const TensorDescription* find(std::string_view name) const;
     const TensorDescription& at(std::string_view name) const { return *find(name); }
-    // As many dimensions as the op says, those that were left out in front with an extent of 1.
+    // With as many dimensions as the op declares; leading ones that were left out have an extent of 1.
     std::vector<Dim> dims(std::string_view name) const;
 
-    // An attribute's word, which is one that the op allows; `otherwise` if it was left out.
+    // An attribute's word, one that the op allows; `otherwise` if it was left out.
     std::string word(std::string_view name, std::string_view otherwise) const;
     std::optional<std::string> find_word(std::string_view name) const;
     // An attribute's number; `otherwise` if it was left out.

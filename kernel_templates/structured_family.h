@@ -6,7 +6,7 @@
 
 namespace autotune {
 
-// A family that says its space in parts, from which rules(), default_config() and space() follow.
+// A family that defines its space in parts, from which rules(), default_config() and space() follow.
 class StructuredFamily : public Family {
   public:
     SearchSpace rules(const Problem& problem, const Device& device) const final;
@@ -17,8 +17,8 @@ class StructuredFamily : public Family {
     // REQUIRES for all below: !refuses(problem, device).
     virtual std::vector<Parameter> parameters() const = 0;
     virtual std::vector<Constraint> constraints(const Problem& problem, const Device& device) const = 0;
-    // A config of the space, of which `rules` is given. One that is not legal or has no parameters, which is what a family gives
-    // where its space is empty, is replaced by the space's first.
+    // The default config of the space, whose parameters and constraints are in `rules`. If it is not legal, or is empty as for a
+    // family with an empty space, the first legal config is used instead.
     virtual Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const = 0;
     // Those that the space does not have are left out.
     virtual std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const = 0;

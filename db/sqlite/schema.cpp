@@ -245,7 +245,7 @@ void run_steps(Connection& connection, int version) {
         connection.run(kSteps.at(at).stamp);
     }
     connection.run(kStampApplication);
-    if (version == schema_version()) remove_orphans(connection);  // older schemas reused their numbers
+    if (version == schema_version()) remove_orphans(connection);  // older schemas reused numbers: an orphan could join a new row
 }
 
 // SQLite cannot copy through a connection that is in a transaction. Another connection copies what was committed before it.

@@ -44,9 +44,9 @@ struct TakeReport {
     std::int64_t kept = 0;                          // ours is as good
     std::int64_t refused = 0;                       // not valid
     std::map<Refusal, std::int64_t> refused_for{};  // the same by reason; only reasons that occurred
-    std::int64_t doubted = 0;                       // of those added and replaced: not served until they are timed here
-    std::vector<std::string> refusals{};            // of the first 20: "line 12: WHY"
-    bool stopped = false;                           // before the end, by options.stopped
+    std::int64_t doubted = 0;             // number of added and replaced rows that are not served until they are timed here
+    std::vector<std::string> refusals{};  // the first 20 refusals: "line 12: WHY"
+    bool stopped = false;                 // before the end, by options.stopped
     std::int64_t offered() const { return added + replaced + kept + refused; }
 };
 

@@ -15,10 +15,10 @@
 
 namespace autotune {
 
-// What every function below throws: the status, with the library's sentence as what().
+// Thrown by every function below: the status, with the library's sentence as what().
 class StatusError : public std::runtime_error {
   public:
-    // Of a status and its sentence; an empty one stands for autotune_status_string().
+    // Made of a status and its sentence; if the sentence is empty, autotune_status_string() is used.
     StatusError(autotune_status status, const std::string& message)
         : std::runtime_error(message.empty() ? autotune_status_string(status) : message), status_(status) {}
     // Never AUTOTUNE_OK.
@@ -28,23 +28,24 @@ class StatusError : public std::runtime_error {
     autotune_status status_;
 };
 
-// REQUIRES: `status` is of this thread's last call, whose sentence is asked for: that of the handle may be another thread's.
+// Throws the sentence of this thread's last call. REQUIRES: `status` is the result of that call. (The handle's last error may be
+// another thread's.)
 inline void throw_if_failed(autotune_status status) {
     if (status != AUTOTUNE_OK) throw StatusError(status, autotune_last_error(nullptr));
 }
 
-// autotune_options with struct_size set and the environment read.
+// autotune_options with struct_size set; the environment is read.
 struct Options : autotune_options {
-    // As the `autotune` command is set up.
+    // The settings of the `autotune` command.
     Options() : autotune_options{} {
         struct_size = sizeof(autotune_options);
         read_environment = 1;
     }
 };
 
-// autotune_gemm_problem with struct_size set: an f16 product with f32 accumulation until told otherwise.
+// autotune_gemm_problem with struct_size set: by default an f16 product with f32 accumulation.
 struct GemmProblem : autotune_gemm_problem {
-    // C has `rows` x `cols` elements, and each is a sum of `depth` products; each may be 0.
+    // C has `rows` x `cols` elements, and each is a sum of `depth` products; each extent may be 0.
     GemmProblem(std::int64_t rows, std::int64_t cols, std::int64_t depth) : autotune_gemm_problem{} {
         struct_size = sizeof(autotune_gemm_problem);
         m = rows;
@@ -55,7 +56,7 @@ struct GemmProblem : autotune_gemm_problem {
     }
 };
 
-// autotune_add_problem with struct_size set: f32 until told otherwise.
+// autotune_add_problem with struct_size set: f32 by default.
 struct AddProblem : autotune_add_problem {
     // 0 to 2^40 elements.
     explicit AddProblem(std::int64_t elements, autotune_dtype element_type = AUTOTUNE_F32) : autotune_add_problem{} {
@@ -65,9 +66,9 @@ struct AddProblem : autotune_add_problem {
     }
 };
 
-// autotune_attention_problem with struct_size set: bf16, no mask, as many keys as queries until told otherwise.
+// autotune_attention_problem with struct_size set: by default bf16, no mask, as many keys as queries.
 struct AttentionProblem : autotune_attention_problem {
-    // Self-attention: as many heads and rows of keys as of queries; `head_size` is of Q, K and V.
+    // Self-attention: keys have as many heads and rows as queries; `head_size` is that of Q, K and V.
     AttentionProblem(std::int64_t batches, std::int64_t heads, std::int64_t length, std::int64_t head_size)
         : autotune_attention_problem{} {
         struct_size = sizeof(autotune_attention_problem);
@@ -93,11 +94,11 @@ class Handle {
     // For functions of autotune.h; NULL after a move.
     autotune_handle get() const noexcept { return raw_; }
 
-    // Plans made before are looked up anew when they are asked for next.
+    // Plans that were made before are looked up again the next time they are requested.
     void refresh() const { throw_if_failed(autotune_refresh(raw_)); }
-    // Waits until the library's own threads have nothing to do (AUTOTUNE_ON_MISS_BACKGROUND).
+    // Waits until the library's own threads are idle (AUTOTUNE_ON_MISS_BACKGROUND).
     void finish() const { throw_if_failed(autotune_finish(raw_)); }
-    // Makes ready every kernel that plans of the problem take for an m from 1 to the problem's; how many there are.
+    // Loads every kernel that plans of the problem use for an m from 1 to the problem's; returns the number of kernels.
     std::size_t warm(const autotune_gemm_problem& problem) const {
         std::size_t kernels = 0;
         throw_if_failed(autotune_gemm_warm(raw_, &problem, &kernels));
@@ -108,7 +109,7 @@ class Handle {
     autotune_handle raw_ = nullptr;
 };
 
-// Owns an autotune_plan: what plans of all ops share. The handle may be gone before it.
+// Owns an autotune_plan: the base of plans of all ops. The handle may be destroyed before it.
 class PlanBase {
   public:
     ~PlanBase() { autotune_plan_destroy(raw_); }
@@ -138,11 +139,11 @@ class PlanBase {
         throw_if_failed(autotune_plan_is_outdated(raw_, &outdated));
         return outdated != 0;
     }
-    // What will run: autotune_plan_candidate().
+    // The kernel and config that will run: autotune_plan_candidate().
     const char* candidate() const noexcept { return autotune_plan_candidate(raw_); }
 
   protected:
-    // Takes the plan over.
+    // Takes ownership of the plan.
     explicit PlanBase(autotune_plan raw) noexcept : raw_(raw) {}
 
   private:
@@ -155,7 +156,7 @@ class GemmPlan : public PlanBase {
     // autotune_gemm_plan(). Throws StatusError.
     GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) : PlanBase(make(handle, problem)) {}
 
-    // One call's operands; addresses in device memory.
+    // The operands of one call; addresses in device memory.
     struct Call {
         const void* a = nullptr;
         const void* b = nullptr;
@@ -199,7 +200,7 @@ class AddPlan : public PlanBase {
     }
 };
 
-// Of one product: addresses in device memory, factors as numbers.
+// The operands of one product: addresses in device memory, factors as numbers.
 struct GemmOperands {
     const void* a = nullptr;
     const void* b = nullptr;
@@ -213,7 +214,7 @@ inline void tuned_gemm(const Handle& handle, const autotune_gemm_problem& proble
     throw_if_failed(autotune_tuned_gemm(handle.get(), &problem, &call.alpha, call.a, call.b, &call.beta, call.c, stream));
 }
 
-// Of one sum: addresses in device memory.
+// The operands of one sum: addresses in device memory.
 struct AddOperands {
     const void* a = nullptr;
     const void* b = nullptr;
@@ -224,7 +225,7 @@ inline void tuned_add(const Handle& handle, const autotune_add_problem& problem,
     throw_if_failed(autotune_tuned_add(handle.get(), &problem, call.a, call.b, call.c, stream));
 }
 
-// Of one call of attention: addresses in device memory; lse is null where the problem has none.
+// The operands of one call of attention: addresses in device memory; lse is null if the problem has none.
 struct AttentionOperands {
     const void* q = nullptr;
     const void* k = nullptr;
@@ -248,22 +249,23 @@ inline void tuned_attention(const Handle& handle, const autotune_attention_probl
 
 // autotune_attention_gradients with struct_size set.
 struct AttentionGradients : autotune_attention_gradients {
-    // Addresses are filled in by the caller.
+    // The caller fills in the addresses.
     AttentionGradients() : autotune_attention_gradients{} { struct_size = sizeof(autotune_attention_gradients); }
 };
-// Its gradients: see autotune_tuned_attention_bwd(). Throws StatusError.
+// The gradients of attention: see autotune_tuned_attention_bwd(). Throws StatusError.
 inline void tuned_attention_bwd(const Handle& handle, const autotune_attention_problem& problem,
                                 const autotune_attention_gradients& call, float scale, CUstream_st* stream) {
     throw_if_failed(autotune_tuned_attention_bwd(handle.get(), &problem, scale, &call, stream));
 }
 
-// A problem of any op: its tensors by name, and what is not usual about it. Names and words are kept by address: give literals.
+// A problem of any op: its tensors by name, and the attributes that differ from the op's usual values. Names and words are kept
+// by address: pass literals.
 class Description {
   public:
     // Without tensors.
     explicit Description(const char* op) : op_(op) {}
-    // Strides in elements, none: dense. `align`: bytes that the address is a multiple of, 0: 16. At most AUTOTUNE_MAX_DIMS
-    // extents; throws std::length_error for more, and where extents and strides differ in number.
+    // Strides in elements; none: dense. `align`: the address is a multiple of this many bytes; 0: 16. At most AUTOTUNE_MAX_DIMS
+    // extents; throws std::length_error for more, or if there are not as many strides as extents.
     Description& tensor(const char* name, autotune_dtype type, std::initializer_list<std::int64_t> extents,
                         std::initializer_list<std::int64_t> strides = {}, int align = 0) {
         if (extents.size() > AUTOTUNE_MAX_DIMS || (strides.size() != 0 && strides.size() != extents.size()))
@@ -300,7 +302,7 @@ class Description {
 };
 
 // One call of any op on `stream`, by the best kernel known: see autotune_tuned(). `tensors`: addresses in the op's order, null
-// for what is left out; `scalars`: its f32 numbers. Throws StatusError.
+// for a tensor that is left out; `scalars`: its f32 numbers. Throws StatusError.
 inline void tuned(const Handle& handle, const Description& description, std::initializer_list<const void*> tensors,
                   std::initializer_list<float> scalars, CUstream_st* stream) {
     std::vector<autotune_scalar> values(scalars.size());

@@ -8,10 +8,10 @@
 
 namespace autotune {
 
-// The host's side of autotune_fill (harness.cuh): the same values, bit for bit.
+// The host's counterpart of autotune_fill (harness.cuh): the same values, bit for bit.
 
-// Where an element stands in a problem's tensor: its numbers in the last two dimensions, and that of the matrix they make in all
-// dimensions before. `cols` is the last dimension's extent.
+// The place of an element in a problem's tensor: its row and column in the last two dimensions, and the number of that matrix in
+// all dimensions before. `cols` is the last dimension's extent.
 struct FillPlace {
     std::uint64_t seed = 1;
     int tensor = 0;

@@ -12,13 +12,13 @@
 namespace autotune {
 namespace {
 
-// |out - expected|, 0 where both are the same infinity or both NaN, infinite where only one is finite.
+// |out - expected|, 0 if both are the same infinity or both NaN, infinite if only one is NaN or infinite.
 double error_of(double out, double expected) {
     if (std::isnan(out) || std::isnan(expected)) return std::isnan(out) && std::isnan(expected) ? 0.0 : INFINITY;
     return out == expected ? 0.0 : std::fabs(out - expected);
 }
 
-// The share of the bound's room for accumulation that an error takes, after what rounding alone explains.
+// (error - rounding) / (bound - rounding): the error that rounding does not explain, relative to what the bound allows for it.
 double accumulation_ratio(double error, double bound, double rounding) {
     if (bound == 0 || error <= rounding || std::isinf(error)) return 0;
     return bound > rounding ? (error - rounding) / (bound - rounding) : kInfiniteRatio;
@@ -81,7 +81,7 @@ std::vector<std::int64_t> freivalds_weights(std::uint64_t seed, std::size_t coun
 }
 
 std::uint64_t canary_sum(std::uint32_t rounds) {
-    // Every fresh GPU worker waits for this. A single chain of hashes is limited by latency, so several run interleaved.
+    // Every new GPU worker waits for this. A single chain of hashes is limited by latency, so several run interleaved.
     constexpr std::uint32_t kLanes = 8;
     static_assert(kCanaryThreads % kLanes == 0);
     std::uint64_t sum = 0;

@@ -17,8 +17,9 @@ namespace autotune {
 // alone, `%:` and the like.
 std::string code_of(std::string_view text);
 
-// Whether a macro of the text turns arguments into strings as spelled, and gets an argument of more than one token or may be used
-// by other texts. Then white space counts in all texts that are compiled with this one.
+// Whether white space may become part of a string: a macro of the text turns its arguments into strings as spelled, and gets an
+// argument of more than one token or can be used by other texts. Then white space counts in all texts that are compiled with this
+// one.
 bool shows_spelling(std::string_view text);
 
 // The headers that a text names in `#include "..."`, in its order, with their folders.

@@ -6,12 +6,12 @@
 
 namespace autotune {
 
-// What went wrong, in the classes a caller can act on. The command's exit codes and the library's statuses are made from these.
+// The classes of errors that a caller can react to. The command's exit codes and the library's statuses are made from these.
 enum class ErrorCode {
-    internal,         // our bug: carries a source location
+    internal,         // a bug in autotune: carries a source location
     usage,            // the caller's mistake, found before any GPU work
     no_gpu,           // no driver, no device, or none that we support
-    no_valid_config,  // no family or config can do the problem
+    no_valid_config,  // no family or config can compute the problem
     database,         // the store cannot be opened, read or written
     verification,     // a kernel's answer is wrong
     gpu_unhealthy,    // the device fails a known-good kernel, or cannot be reclaimed
@@ -19,12 +19,12 @@ enum class ErrorCode {
     no_compiler,      // no NVRTC that can be used
     driver,           // a CUDA driver call failed
     interrupted,      // the user asked to stop; what was measured is kept
-    gpu_in_use,       // other processes hold the device, or its MPS server is gone: a healthy one that cannot be used now
+    gpu_in_use,       // other processes hold the device, or its MPS server is gone: the device is healthy but cannot be used now
     gpu_memory,       // too little of the device's memory is free for one problem; others may fit
     system,           // the operating system refuses a process, a thread, memory or a file
 };
 
-// The message is one or two sentences for a person: what happened, which input is the culprit, what to do.
+// The message is one or two sentences for a person: what happened, which input caused it, what to do.
 class Error : public std::runtime_error {
   public:
     Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -39,7 +39,8 @@ class Error : public std::runtime_error {
     throw Error(ErrorCode::internal, "internal error: " + what + " (" + at.file_name() + ":" + std::to_string(at.line()) + ")");
 }
 
-// The same unless `holds`. A message that is costly to make, on a path that is often taken, goes to internal_error() instead.
+// Throws the same error unless `holds`. If the message is costly to make and the path is taken often, call internal_error()
+// instead.
 inline void check(bool holds, const std::string& what, std::source_location at = std::source_location::current()) {
     if (!holds) internal_error(what, at);
 }

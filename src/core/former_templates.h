@@ -6,12 +6,12 @@
 
 namespace autotune {
 
-// How to read rows that an earlier version stored. A store that is given none takes its rows as they are.
+// How to read rows that an earlier version stored. Without it a store takes its rows unchanged.
 struct FormerTemplates {
-    // The identity that the family's template has today, if `identity` is an earlier one of a text that compiled to the same
-    // machine code; nullopt for any other identity, today's among them.
+    // The present identity of the family's template, if `identity` is an earlier one whose text compiled to the same machine
+    // code; nullopt for any other identity, including the present one.
     std::function<std::optional<std::string>(const std::string& family, const std::string& identity)> present_identity{};
-    // The name that a parameter of the family has today. Set where present_identity is.
+    // The present name of a parameter of the family. Set whenever present_identity is.
     std::function<std::string(const std::string& family, const std::string& parameter)> present_parameter{};
 };
 

@@ -6,7 +6,7 @@
 namespace autotune {
 
 // A static value that is never destroyed. exit() destroys statics while other threads still run: a thread that plans, compiles or
-// launches at that moment would call a destroyed object. A test checks that the library's code registers no destructor
+// launches at that moment would use a destroyed object. A test checks that the library's code registers no destructor
 // (tests/runtime/static_destructors_test.cmake).
 template <typename T>
 class Immortal {

@@ -19,14 +19,14 @@ constexpr std::optional<LogLevel> parse_log_level(std::string_view word) {
     return std::nullopt;
 }
 
-// Where a log goes. Who has something to tell is given one, or nullptr where nobody listens.
+// Receives log entries. A component that logs is given one, or nullptr if nobody reads the log.
 class LogSink {
   public:
     virtual ~LogSink() = default;
-    // What is less important is not to be written.
+    // Entries of a lower level are not to be written.
     virtual LogLevel level() const = 0;
-    // One entry; `text` may come from outside and hold anything: the sink makes it printable. Threads may write at once. Never
-    // throws.
+    // Writes one entry. `text` may come from outside and contain anything: the sink makes it printable. May be called from
+    // several threads at once. Never throws.
     virtual void write(LogLevel level, std::string_view source, std::string_view text) noexcept = 0;
 };
 
@@ -34,7 +34,7 @@ inline bool wants(const LogSink* sink, LogLevel level) {
     return sink != nullptr && level >= sink->level();
 }
 
-// Writes what `text()` returns, which is not asked where nobody listens.
+// Writes the result of `text()`, which is called only if the sink wants entries of this level.
 template <class Text>
 void log_to(LogSink* sink, LogLevel level, std::string_view source, const Text& text) {
     if (wants(sink, level)) sink->write(level, source, text());

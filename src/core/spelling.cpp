@@ -12,10 +12,10 @@
 namespace autotune {
 namespace {
 
-// Of a no-break space, the two bytes in UTF-8.
+// A no-break space in UTF-8.
 constexpr std::string_view kNoBreakSpace = "\xc2\xa0";
 
-// Letters of ASCII alone, in every locale alike.
+// ASCII letters only, independent of the locale.
 char lower(char letter) {
     return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
 }
@@ -51,7 +51,7 @@ std::string folded(std::string_view text) {
     return word;
 }
 
-// "torch.float8_e4m3fn" is "e4m3fn", "sm90a" is "sm_90a".
+// "torch.float8_e4m3fn" becomes "e4m3fn", "sm90a" becomes "sm_90a".
 std::string without_prefix(std::string word) {
     if (word.size() > 2 && word.starts_with("sm") && word[2] >= '0' && word[2] <= '9') word.insert(2, "_");
     for (const std::string_view module : {"torch.", "np.", "numpy.", "jnp.", "__nv_", "__", "cuda_r_"}) {
@@ -76,7 +76,7 @@ bool is_number(std::string_view text) {
     return failure == std::errc() && end == text.data() + text.size();
 }
 
-// Of the signs that stand for "times", the length in bytes; 0: `text` does not begin with one.
+// The length in bytes of a sign for "times" at the beginning of `text`; 0: there is none.
 std::size_t times_at(std::string_view text) {
     if (text.starts_with("x") || text.starts_with("X")) return 1;
     for (const std::string_view sign : {"×", "✕", "⨯", "х", "Х"})  // the last two are Cyrillic
@@ -105,7 +105,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
-// A digit that differs is a choice and no slip: f17 is not f16, sm_70 not sm_80.
+// Words with different digits are different choices and not typing errors: f17 is not f16, sm_70 is not sm_80.
 std::string digits_of(std::string_view text) {
     std::string digits;
     std::copy_if(text.begin(), text.end(), std::back_inserter(digits),

@@ -22,7 +22,7 @@ std::string_view to_string(Origin origin);  // "exact", "shipped", "near", "defa
 // The same for an untuned problem, in more detail; recorded with a miss.
 enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
-    portfolio,       // of the problem's class, or of the most similar class
+    portfolio,       // a portfolio of the problem's class, or of the most similar class
     near,            // a winner of other extents
     other_card,      // "near (other card)": from a card with the same chip and another memory, for these extents or others
     family_default,  // "default"

@@ -47,8 +47,8 @@ class Dispatcher {
     // because many programs need no second one. Empty for the others, once serving() was called, and if the class has no
     // portfolio.
     std::vector<ResolvedCandidate> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
-    // What such a choice loses against the best known kernel. The class's portfolio gives it for problems that were left out when
-    // it was made; otherwise each stored winner of the class that has trials is left out in turn. Cached.
+    // The expected loss of such a choice against the best known kernel. The class's portfolio gives it for problems that were
+    // left out when it was made; otherwise each stored winner of the class that has trials is left out in turn. Cached.
     ExpectedRegret expected_regret(const Problem& problem, const Device& device);
     // The result of untuned(), or the exact winner, for all first extents from 1 to the problem's: one entry per instance.
     std::vector<WarmupEntry> serving(const Problem& problem, const Device& device);
@@ -84,7 +84,7 @@ class Dispatcher {
     // Each of these has as many entries as fit into 9 MB.
     Remembered<Candidate> likely_defaults_{1024};   // by class, device and rounded extents; some 1.5 KB each
     Remembered<ServingSet> serving_sets_{384};      // by class, device, all extents but the first, and the range; some 14 KB each
-    Remembered<std::int64_t> first_extents_{4096};  // of the first requested problem of each range; some 0.3 KB each
+    Remembered<std::int64_t> first_extents_{4096};  // first requested problem of each range; about 0.3 KB each
     Remembered<ExpectedRegret> regrets_{1024};      // by class and device
 };
 

@@ -14,9 +14,9 @@ namespace autotune::gpu {
 struct CardLoad {
     struct Process {
         unsigned pid = 0;
-        std::optional<int> percent{};  // of the multiprocessors' time since the last reading; nullopt: unknown
+        std::optional<int> percent{};  // share of the multiprocessors' time since the last reading; nullopt: unknown
     };
-    std::optional<int> percent{};      // of the last second (or less) in which any kernel ran
+    std::optional<int> percent{};      // share of the last second (or less) in which any kernel ran
     std::optional<double> used_gib{};  // of its memory
     std::optional<std::vector<Process>> processes{};
 };

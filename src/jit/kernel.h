@@ -41,7 +41,7 @@ class BoundLaunch {
     // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
     // tensors, scalars or outputs than the plan uses.
     int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
-    gpu::Function::Info info() const;  // of the first step's function
+    gpu::Function::Info info() const;  // facts about the first step's function
 
   private:
     std::shared_ptr<const gpu::Driver> driver_;

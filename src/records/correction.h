@@ -14,7 +14,7 @@ namespace autotune {
 struct CostCorrection {
     std::string device_key{}, family{}, template_identity{}, nvrtc{}, class_key{};
     int problems = 0, trials = 0;  // number of problems and trials it was learned from
-    double deviation = 0;          // of the logarithm of measured over predicted time, after correction
+    double deviation = 0;          // standard deviation of the logarithm of measured over predicted time, after correction
     // How much a parameter's value adds to the logarithm of the predicted time, and from how many trials this is known. An empty
     // name is the family as a whole.
     struct Effect {

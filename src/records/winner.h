@@ -64,9 +64,9 @@ struct Winner {
     std::string class_key{};  // Problem::class_key()
     std::vector<Extent> extents{};
     DeviceIdentity device{};
-    std::string template_identity{};  // of candidate.family when it was tuned
+    std::string template_identity{};  // identity of candidate.family's template when it was tuned
     Candidate candidate{};
-    Timing timing{};  // of the final rounds only
+    Timing timing{};  // from the final rounds only
     CompileReport compile{};
     Provenance provenance{};
     Evidence evidence{};

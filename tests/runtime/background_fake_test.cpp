@@ -477,7 +477,7 @@ TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
     });
 }
 
-// Like a plan, which tries the next candidate.
+// warm() tries the next candidate, as a plan does.
 TEST(Warm, GoesOnWhereAKernelWillNotCompile) {
     fake_test("rule on=compile nth=1 do=fail message=\"error: no\"\n", [] {
         Session session;

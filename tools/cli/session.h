@@ -35,7 +35,7 @@ struct Streams {
     bool reader_left() const;
 };
 
-// What main, or a test, tells about the program.
+// Facts about the program, from main or a test.
 struct Program {
     std::string binary;                        // the file from which workers are started
     std::string build = {};                    // build id of this executable; empty: not checked for workers
@@ -83,8 +83,8 @@ class Session {
     // Users' kernels. REQUIRES: called before catalogue().
     void add_kernels(std::vector<FamilyDefinition> kernels) { kernels_ = std::move(kernels); }
 
-    // ---- what is told beside the result ----
-    // A warning on standard error, each once.
+    // ---- messages in addition to the result ----
+    // Writes a warning to standard error, each once.
     void warn(const std::string& text);
     // A note that is not a warning but worth knowing while the command works.
     void remark(const std::string& text);

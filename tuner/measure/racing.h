@@ -11,7 +11,8 @@
 
 #include "src/core/statistics/trial.h"
 
-// Decides who is measured how long, and who wins. Callers take the samples, on a GPU or from a generator of noise.
+// Decides how long each candidate is measured, and which one wins. Callers take the samples, on a GPU or from a generator of
+// noise.
 namespace autotune::tuner {
 
 // ---- rungs: from many candidates to few ----

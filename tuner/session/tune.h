@@ -61,7 +61,7 @@ struct Progress {
     std::optional<double> eta_s;
     std::optional<double> best_us;
     std::string best;                    // Candidate::to_string()
-    std::optional<double> default_us{};  // of the best one's family
+    std::optional<double> default_us{};  // time of the default config of the best candidate's family
     std::optional<double> gain{};        // expected from continuing, as a share of the time
 };
 
@@ -133,7 +133,7 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
 
 // One kernel for a second or more without a pause, alternating with the others.
 struct Sustained {
-    Timing timing;                            // of a launch, over blocks
+    Timing timing;                            // of one launch, over all blocks
     std::optional<double> joules_per_launch;  // the energy that a launch adds to a stream of fillers only
     Conditions conditions;                    // median over its blocks
 };
@@ -158,7 +158,7 @@ struct BenchRow {
 struct BenchOptions {
     Choice choice;
     bool named = false;                 // every named config of the chosen families
-    bool best_of_family = false;        // of those only each family's best
+    bool best_of_family = false;        // with `named`: only the best ones of each family
     std::optional<Candidate> untuned;   // a row with this name instead of the defaults: the kernel that a library would use
                                         // without a winner
     bool winner_only = false;           // no defaults next to a winner
@@ -171,7 +171,7 @@ struct BenchOptions {
     MeasuringMethod method{};
     Predecessor after = Predecessor::filler;  // for the launches in the table
     bool may_overlap = true;                  // false: candidates are launched without programmatic dependent launch
-    int blocks = 0;                           // of kBlock_s each, for every contestant, after the rounds
+    int blocks = 0;                           // number of blocks of kBlock_s each, for every contestant, after the rounds
     std::uint64_t seed = 1;
 };
 constexpr double kBlock_s = 1;
@@ -233,8 +233,8 @@ struct RaceAgainOptions {
     std::uint64_t seed = 1;
 };
 struct RaceAgainResult {
-    std::optional<db::Winner> winner;  // with today's provenance and the new race's evidence; nullopt: no candidate's result is
-                                       // right
+    std::optional<db::Winner> winner;  // with the present provenance and the new race's evidence; nullopt: every candidate's
+                                       // result is wrong
     std::vector<Trial> out;            // candidates that could not race or gave a wrong result, and why
 };
 // Verifies a stored winner and the finalists it beat, and races them again, as after a driver or toolkit change: the same rounds

@@ -191,7 +191,7 @@ LaunchPlan AttentionBwdTwoPass::plan(const Problem& problem, const Config& confi
 // Clocks of an SM for one pass: fragments from shared memory, multiplications, and the exponentials between them.
 struct Pass {
     std::int64_t warps, tile, registers, smem_bytes;
-    double products;  // products over the head size for each pair of a query and a key
+    double products;  // products along the head size per pair of a query and a key
 };
 
 double pass_us(const View& view, const Pass& pass, double pairs, const Config& c, const Device& device) {

@@ -58,9 +58,9 @@ constexpr double kUsableL2 = 0.6e6;  // usable bytes of an operand per MiB of L2
 
 // Times are in clocks of an SM unless the name has another unit.
 struct Constants {
-    double multiply, overhead;  // a K step: its time / the time at the tensor cores' peak, and its time outside multiplications
-    double l2_bytes, l2_bytes_of_all;     // per clock, of one SM and of all
-    double latency;                       // time from a stage's request to its arrival
+    double multiply, overhead;         // of a K step: its time / that at the tensor cores' peak; the time outside multiplications
+    double l2_bytes, l2_bytes_of_all;  // per clock, of one SM and of all
+    double latency;                    // time from a stage's request to its arrival
     double wait_2_stages, wait_3_stages;  // latencies that a step waits in addition to its work, in a ring of two or three stages
     double ask;                           // requests for a line that many blocks load in the same step
     std::array<double, 4> straddling;  // additional lines of 128 bytes that a row touches if rows do not begin on a line: for the
@@ -197,9 +197,10 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
     const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);  // few busy SMs get more each
     // Issue slots for adding products outside of the tensor cores: the warps of a band, for all consumer warpgroups one after
-    // another. With two sets of products the additions overlap with their own multiplications, with three or more bands per tile
-    // with those of other bands, otherwise half of them (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090 clocks per
-    // step, 192x128 1,000, 256x128 1,170). Ping-pong groups multiply one tile at a time, without overlap (128x128: 1,090).
+    // another. The additions overlap with multiplications: with two sets of products with their own band's, with three or more
+    // bands per tile with those of other bands, otherwise by half (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090
+    // clocks per step, 192x128 1,000, 256x128 1,170). Ping-pong groups multiply one tile at a time, without overlap (128x128:
+    // 1,090).
     const double additions = s.promotes ? bands_in_tile * (static_cast<double>(s.block_n) / 2.0 + 60.0) : 0.0;
     const double alone = s.pingpong != 0 ? 1.5 : bands_in_tile <= 2 ? 0.5 : 0.0;
     const double exposed = s.product_sets == 1 ? additions * alone : 0.0;

@@ -33,7 +33,7 @@ enum class Kind : std::uint8_t {
     product,
     quotient,
     remainder,
-    member,  // the first part is one of the others
+    member,  // whether the first part equals one of the others
     minimum,
     maximum,
     ceil_div,
@@ -47,7 +47,7 @@ enum class Kind : std::uint8_t {
     size_of,
 };
 
-constexpr int kDeepest = 100;            // the most brackets and prefixes inside each other: the parser recurses
+constexpr int kDeepest = 100;            // the deepest nesting of brackets and prefixes: the parser is recursive
 constexpr std::size_t kMostParts = 256;  // of one function or list
 
 // A place in the text.
@@ -81,8 +81,8 @@ struct Operator {
     Kind kind;
 };
 
-// By precedence, the weakest first; of two that begin alike, the longer one first.
-// Never destroyed: threads run on while exit() destroys statics.
+// By precedence, the weakest first; if two begin alike, the longer one first. Never destroyed: other threads still run while
+// exit() destroys statics.
 const auto& kLevels = *new std::array<std::vector<Operator>, 6>{{
     {{"||", Kind::logical_or}},
     {{"&&", Kind::logical_and}},
@@ -121,7 +121,7 @@ bool is_word_letter(char c) {
     return is_letter(c) || is_digit(c);
 }
 
-// Recursive descent over the text.
+// A recursive descent parser of the text.
 class Parser {
   public:
     Parser(const std::string& text, std::vector<std::string>& names) : text_(text), names_(names) {}
@@ -155,7 +155,7 @@ class Parser {
         at_ += token.size();
         return true;
     }
-    // A word that ends where the token does.
+    // Takes a word that ends where the token ends.
     bool take_word(std::string_view token) {
         const std::size_t begin = skip_blanks();
         if (text_.compare(begin, token.size(), token) != 0) return false;
@@ -168,7 +168,7 @@ class Parser {
         if (!take(token)) fail("'" + std::string(token) + "' is missing");
     }
 
-    // From `begin` to here, without the blanks that were skipped.
+    // From `begin` to the present position, without skipped blanks.
     Span span_from(std::size_t begin) const {
         std::size_t end = at_;
         while (end > begin && (text_[end - 1] == ' ' || text_[end - 1] == '\n' || text_[end - 1] == '\t')) --end;
@@ -213,7 +213,8 @@ class Parser {
         return left;
     }
 
-    // Equality is weaker than order: `a < b == c < d` compares two truths. Within one of the two, a chain means all of it.
+    // Equality binds more weakly than order: `a < b == c < d` compares two truth values. A chain of one of the two means all its
+    // comparisons.
     NodePtr comparisons() {
         return chain(kFirstComparison, [this] { return chain(kLastComparison, [this] { return membership(); }); });
     }
@@ -275,7 +276,7 @@ class Parser {
             Expression::Node{.kind = Kind::word, .value = text_.substr(begin + 1, end - begin - 1), .span = span_from(begin)});
     }
 
-    // Where a number that begins here ends, and whether it is a float.
+    // The end of a number that begins here, and whether it is a float.
     std::pair<std::size_t, bool> extent_of_number() const {
         std::size_t end = at_;
         const auto digits = [&] {
@@ -436,7 +437,7 @@ class Evaluator {
         refuse(*node, "the word '" + std::get<std::string>(found) + "' is neither true nor false");
     }
 
-    // A bare name that the scope does not know stands for the word itself, where the other side is a word.
+    // A bare name that the scope does not know is a word, if the other side is a word.
     std::optional<Value> value_or_word(const NodePtr& node) const {
         if (node->kind != Kind::name) return value(node);
         return scope_(node->name);
@@ -469,7 +470,7 @@ class Evaluator {
         refuse(node, "the word '" + std::get<std::string>(found) + "' stands where a number is expected");
     }
 
-    // Of the other kinds, which have numbers as parts.
+    // Values of the other kinds, whose parts are numbers.
     Value computed(const Expression::Node& node) const {
         std::vector<Value> parts;
         parts.reserve(node.parts.size());

@@ -17,7 +17,7 @@ namespace autotune {
 // An integer, a floating-point number or a word such as f16.
 using ExpressionValue = std::variant<std::int64_t, double, std::string>;
 
-// An error in an expression, and its place: `length` characters from `offset` on.
+// An error in an expression and its place: `length` characters from `offset` on.
 class ExpressionError : public Error {
   public:
     ExpressionError(std::string text, std::string reason_told, std::size_t offset_told, std::size_t length_told);
@@ -42,12 +42,12 @@ class ExpressionError : public Error {
 class Expression {
   public:
     using Value = ExpressionValue;
-    // Value of a name; nullopt if there is none.
+    // The value of a name; nullopt if there is none.
     using Scope = std::function<std::optional<Value>(std::string_view)>;
 
-    // 0, in place of an expression that was left out.
+    // The expression 0, used for an expression that was left out.
     Expression();
-    // Throws ExpressionError for what it does not understand.
+    // Throws ExpressionError for a text that it cannot parse.
     explicit Expression(std::string text);
     Expression(const Expression&);
     Expression(Expression&&) noexcept;
@@ -55,18 +55,18 @@ class Expression {
     Expression& operator=(Expression&&) noexcept;
     ~Expression();
 
-    // All throw ExpressionError for an unknown name, a division by zero and a result that does not fit 64 bits.
-    // An integer; a float or a word is an error, not a rounding.
+    // The value as an integer; a float or a word is an error and is not rounded. All three throw ExpressionError for an unknown
+    // name, a division by zero and a result that does not fit in 64 bits.
     std::int64_t evaluate(const Scope& scope) const;
-    // An integer or a float.
+    // The value as an integer or a float.
     double evaluate_number(const Scope& scope) const;
     Value evaluate_value(const Scope& scope) const;
 
-    // Every name in it, once each, in the order of the text. Bare words next to == and != are among them.
+    // Every name in the expression, once each, in the order of the text, including bare words next to == and !=.
     const std::vector<std::string>& names() const { return names_; }
-    // Where a name stands first.
+    // The first place of a name.
     std::size_t offset_of(std::string_view name) const;
-    // Whether a name may be a bare word: it stands alone on one side of == or !=.
+    // Whether a name may be a bare word: it is one whole side of == or !=.
     bool may_be_word(std::string_view name) const;
     const std::string& text() const { return text_; }
 

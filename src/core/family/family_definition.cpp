@@ -28,7 +28,7 @@ bool holds(const Expression& rule, const Expression::Scope& scope) {
     }
 }
 
-// As device code has it.
+// The type's name in device code.
 std::string_view type_in_source(DType type) {
     switch (type) {
         case DType::f16:
@@ -65,7 +65,7 @@ std::string in_source(const ExpressionValue& value, const Expression& expression
 
 std::string FamilyDefinition::canonical_rules() const {
     std::string all;
-    // Length first, so that two fields never run into each other.
+    // The length first, so that two fields cannot run together.
     const auto field = [&](const std::string& each) { all += std::to_string(each.size()) + ":" + each; };
     const auto number = [&](std::int64_t value) { field(std::to_string(value)); };
     number(version);
@@ -204,7 +204,7 @@ LaunchPlan DefinedFamily::plan(const Problem& problem, const Config& config, con
     plan.workspace_bytes = bytes_of(workspace_bytes_);
     plan.workspace_zero_bytes = bytes_of(workspace_zero_bytes_);
     std::map<std::string, std::size_t> offsets;
-    // Those that are zero once stand first: leading bytes are zeroed.
+    // Workspaces that must be zero come first, because only leading bytes are zeroed.
     for (const bool is_zero_once : {true, false}) {
         for (std::size_t i = 0; i < workspaces_.size(); ++i) {
             const FamilyDefinition::Workspace& each = definition_.workspaces[i];

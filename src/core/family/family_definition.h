@@ -24,7 +24,7 @@ struct OpDefinition;
 //   layout               the word of an attribute or of a parameter that has words
 //   threads              a let
 struct FamilyDefinition {
-    // A condition, and why a config or a problem that breaks it is out.
+    // A condition that must hold, and the reason given if a config or a problem breaks it.
     struct Rule {
         std::string holds;  // an expression
         std::string reason;
@@ -33,24 +33,24 @@ struct FamilyDefinition {
     using Argument = StepDefinition::Argument;
     using Step = StepDefinition;
 
-    // Scratch memory of the kernels, told by name.
+    // A named part of the kernels' scratch memory.
     struct Workspace {
         std::string name;
         std::string bytes;          // an expression
-        bool is_zero_once = false;  // zero before the first launch; kernels leave it zero
+        bool is_zero_once = false;  // must be zero before the first launch; kernels set it to zero again
     };
 
-    // What a placeholder of the text stands for: an expression over problem and device, or the element type of a tensor.
+    // The value of a placeholder in the text: an expression over problem and device, or the element type of a tensor.
     struct Fact {
         std::string name;
-        std::string value;  // an expression; the tensor's name where is_type
+        std::string value;  // an expression; the tensor's name if is_type
         bool is_type = false;
     };
 
     std::string name;  // "add/mine": the op's name first
     std::string about;
     int version = 1;                 // raised when the meaning of a parameter changes
-    std::vector<Rule> accepts = {};  // over problem and device alone
+    std::vector<Rule> accepts = {};  // over problem and device only
     std::vector<Parameter> parameters = {};
     std::vector<Rule> constraints = {};
     Config default_config = {};  // if it is not legal, the first legal config is used
@@ -60,28 +60,28 @@ struct FamilyDefinition {
     std::string workspace_bytes = "0";
     std::string workspace_zero_bytes = "0";
     bool is_deterministic = true;
-    std::string predicted_us = {};  // an expression for ranking; "" has no opinion
+    std::string predicted_us = {};  // an expression, for ranking only; "": no prediction
     std::string text = {};
 
-    // ---- what families of users' kernels have beside ----
-    // The op of the same file, which has the source too; nullptr: an op of the catalogue, and `text` is a template.
+    // ---- additional members for families of users' kernels ----
+    // The op in the same file, which also has the source; nullptr: an op of the catalogue, and `text` is a template.
     std::shared_ptr<const OpDefinition> op = {};
     std::vector<Let> lets = {};
-    std::vector<std::string> constants = {};  // lets that the source is given as macros, in this order
+    std::vector<std::string> constants = {};  // lets that the source gets as macros, in this order
     ParameterWords words = {};
     std::vector<Workspace> workspaces = {};  // behind `workspace_bytes`
-    std::string deterministic = {};          // an expression in place of is_deterministic; empty: none
+    std::string deterministic = {};          // an expression that replaces is_deterministic; empty: none
 
-    // Everything but `text` that decides what a config means, as one text: part of the template's identity. Names and sentences
-    // for people play no part.
+    // Everything except `text` that decides what a config means, as one text: part of the template's identity. Names and
+    // sentences for people are left out.
     std::string canonical_rules() const;
 };
 
 // The family that a definition describes. Immutable.
 class DefinedFamily final : public Family {
   public:
-    // Throws Error{usage}, naming the family and what is wrong with it: a name without an op, an expression that does not parse,
-    // a parameter without values or given twice, a fact named like a parameter.
+    // Throws Error{usage} with the name of the family and what is wrong: a name without an op, an expression that does not parse,
+    // a parameter without values or given twice, a fact with the name of a parameter.
     explicit DefinedFamily(FamilyDefinition definition);
 
     const FamilyDefinition& definition() const { return definition_; }
@@ -95,8 +95,8 @@ class DefinedFamily final : public Family {
     LaunchPlan plan(const Problem& problem, const Config& config, const Device& device) const override;
     Predictor predictor(const Problem& problem, const Device& device) const override;
 
-    // The macros that a user's source is given for a config, in order: compile parameters, then constants. Throws
-    // ExpressionError for a constant that depends on a device.
+    // The macros that a user's source gets for a config, in order: compile parameters, then constants. Throws ExpressionError for
+    // a constant that depends on a device.
     using Macro = std::pair<std::string, std::string>;
     std::vector<Macro> macros(const Problem& problem, const Config& config) const;
 

@@ -18,11 +18,12 @@ struct Dim3 {
 
 // ---- Arguments: data, never addresses. src/jit turns them into kernel parameters in this order. ----
 
-struct TensorArg {  // device address of Problem::tensors[index] + offset; 0 if it is absent, which takes no offset
+struct TensorArg {  // device address of Problem::tensors[index] + offset; 0 if the tensor is absent (then there must be no
+                    // offset)
     int index = 0;
     std::size_t offset_bytes = 0;
 };
-struct ScalarArg {  // the call's value of Problem::scalars[index], in its type
+struct ScalarArg {  // the value of Problem::scalars[index] in this call, in its type
     int index = 0;
 };
 struct WorkspaceArg {  // device address of the workspace + offset
@@ -37,9 +38,9 @@ struct I64Arg {
 struct F32Arg {
     float value = 0;
 };
-// A tensor map (CUtensorMap, 128 bytes by value) over a tensor, encoded by src/jit. Dimension 0 is the contiguous one.
-// strides_bytes[i] is the distance along dimension i + 1.
-// tensor -1: an array in the workspace, from `workspace_offset_bytes` on, of `workspace_type` elements.
+// A tensor map (CUtensorMap, 128 bytes, passed by value) of a tensor, encoded by src/jit. Dimension 0 is the contiguous one.
+// strides_bytes[i] is the distance along dimension i + 1. tensor -1: an array in the workspace that starts at
+// `workspace_offset_bytes` and has elements of type `workspace_type`.
 struct TensorMapArg {
     int tensor = 0;
     std::size_t workspace_offset_bytes = 0;
@@ -51,8 +52,8 @@ struct TensorMapArg {
     int tma_swizzle_bytes = 0;     // 0, 32, 64, 128
     int l2_promotion_bytes = 128;  // 0, 64, 128, 256
 };
-// Only in an op's reference plan: where the reference writes the expected values (f64) and the allowed errors (f64) of a test's
-// output, dense and in the logical order of the tensor's elements.
+// Only in an op's reference plan: the addresses to which the reference writes the expected values (f64) and the allowed errors
+// (f64) of a test's output, dense and in the logical order of the tensor's elements.
 struct ExpectedArg {
     int output = 0;  // index into OpTest::outputs
 };
@@ -73,11 +74,13 @@ struct LaunchStep {
     std::vector<Argument> arguments;
 };
 
-// How one config is launched for one problem: the steps in order, on one stream. A plan with no steps is legal (nothing to do).
+// How one config is launched for one problem: the steps in order, on one stream. A plan without steps is legal (there is nothing
+// to do).
 struct LaunchPlan {
     std::vector<LaunchStep> steps;
     std::size_t workspace_bytes = 0;
-    std::size_t workspace_zero_bytes = 0;  // leading bytes that must be zero before the first launch; kernels leave them zero
+    std::size_t workspace_zero_bytes = 0;  // leading bytes that must be zero before the first launch; kernels set them to zero
+                                           // again
     bool deterministic = true;             // the same input gives the same bits
 };
 

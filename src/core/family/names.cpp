@@ -17,7 +17,7 @@ void add_tensor(const Tensor& tensor, std::map<std::string, std::int64_t, std::l
     }
 }
 
-// `attribute.word` for the attributes that are words: 1 for the one that it is.
+// `attribute.word`, for attributes whose values are words: 1 if it is the attribute's value.
 std::optional<std::int64_t> compared_word(const std::vector<Attribute>& attributes, std::string_view name) {
     const std::size_t point = name.find('.');
     if (point == std::string_view::npos) return std::nullopt;

@@ -15,37 +15,37 @@
 
 namespace autotune {
 
-// An expression with a name, for other expressions.
+// A named expression, for use in other expressions.
 struct Let {
     std::string name;
     std::string value;  // an expression
     bool operator==(const Let&) const = default;
 };
 
-// Named expressions that may use one another. Immutable; copies share them.
+// Named expressions that may use each other. Immutable; copies share them.
 class Lets {
   public:
     Lets() = default;
-    // Throws ExpressionError, and Error{usage} for names that are defined by each other.
+    // Throws ExpressionError, and Error{usage} for names that define each other in a circle.
     explicit Lets(const std::vector<Let>& lets);
 
     const Expression* find(std::string_view name) const;
-    // Every name that an expression needs in the end: its own and those of the lets that it uses, lets left out.
+    // All names that an expression depends on: its own and those of the lets that it uses, but not the lets themselves.
     std::vector<std::string> names_of(const Expression& expression) const;
 
   private:
     std::shared_ptr<const std::map<std::string, Expression, std::less<>>> lets_;
 };
 
-// The words that values of parameters stand for, by the parameter's name.
+// The words that a parameter's values represent, by the parameter's name.
 using ParameterWords = std::map<std::string, std::vector<std::string>, std::less<>>;
 
-// The meaning of names in the expressions of a definition (FamilyDefinition): a problem's, a device's, a config's and lets.
+// The values of names in the expressions of a definition (FamilyDefinition): those of a problem, a device and a config, and lets.
 class Names {
   public:
     explicit Names(const Problem& problem, Lets lets = {});
     Names(const Problem& problem, const Device& device, Lets lets = {}, ParameterWords words = {});
-    // Of a problem without a device, as constants of a source are.
+    // For a problem without a device, such as for the constants of a source.
     void know(ParameterWords words) { words_ = std::move(words); }
 
     // REQUIRES: this and the config outlive the scope.
@@ -62,7 +62,7 @@ class Names {
     ParameterWords words_;
 };
 
-// Names that describe a device, and those that a tensor has after its own name and a point.
+// Names that describe a device, and those that follow a tensor's name and a dot.
 const std::vector<std::string>& device_names();
 const std::vector<std::string>& tensor_properties();
 

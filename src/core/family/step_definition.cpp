@@ -21,7 +21,7 @@ std::size_t index_of(const std::vector<Named>& all, const std::string& name, con
                           expression.text().size());
 }
 
-// A launch's number, which must be one that the driver takes.
+// A number of a launch; it has to be in the range that the driver accepts.
 std::uint32_t launch_number(const Expression& expression, const Expression::Scope& scope) {
     const std::int64_t value = expression.evaluate(scope);
     if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) does_not_fit(expression, value, "is no size of a launch");

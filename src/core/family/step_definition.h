@@ -13,9 +13,9 @@
 
 namespace autotune {
 
-// A launch as a user says it: expressions over the names of FamilyDefinition.
+// A launch as a user describes it: expressions over the names of FamilyDefinition.
 struct StepDefinition {
-    // A value of a kernel's parameter. `value` is the name of a tensor, a scalar or a workspace, or an expression.
+    // A value for a kernel's parameter. `value` is the name of a tensor, a scalar or a workspace, or an expression.
     struct Argument {
         enum class Kind : std::uint8_t { tensor, scalar, i32, i64, workspace, u32, u64, f32, f64, boolean, named_workspace };
         Kind kind = Kind::i32;
@@ -23,24 +23,24 @@ struct StepDefinition {
     };
 
     std::string entry = {};  // as LaunchStep::entry
-    // Expressions; what is left out is 1, or 0 for shared memory. A 0 in the grid leaves the step out.
+    // Expressions. Defaults: 1, or 0 for shared memory. A 0 in the grid omits the step.
     std::array<std::string, 3> grid = {"1", "1", "1"};
     std::array<std::string, 3> block = {"1", "1", "1"};
     std::array<std::string, 3> cluster = {"1", "1", "1"};
     std::string dynamic_smem_bytes = "0";
     std::string programmatic_dependent = "0";
     std::vector<Argument> arguments = {};
-    std::string when = "1";   // 0: the step is left out
+    std::string when = "1";   // 0: the step is omitted
     std::string kernel = {};  // its name in a user's source; empty in templates
 };
 
-// Makes launch steps of definitions for one problem. `workspaces`: offsets by name.
+// Makes launch steps from definitions for one problem. `workspaces`: offsets by name.
 class StepMaker {
   public:
     // Throws ExpressionError.
     explicit StepMaker(const std::vector<StepDefinition>& steps);
-    // The steps that are not left out. `tensor_argument` makes the argument of a tensor, by its index. Throws Error{usage}: a
-    // name that the problem does not have, a number that is no size of a launch or does not fit.
+    // The steps that are not omitted. `tensor_argument` makes the argument for the tensor of an index. Throws Error{usage}: a
+    // name that the problem does not have, a number that is not valid for a launch or does not fit.
     using TensorArgument = std::function<Argument(std::size_t index)>;
     std::vector<LaunchStep> make(const Problem& problem, const Expression::Scope& scope,
                                  const std::map<std::string, std::size_t>& workspaces,
@@ -51,7 +51,7 @@ class StepMaker {
         StepDefinition definition;
         std::array<Expression, 3> grid, block, cluster;
         Expression dynamic_smem_bytes, programmatic_dependent, when;
-        std::vector<Expression> arguments;  // 0 where an argument is a name
+        std::vector<Expression> arguments;  // 0 if an argument is a name
     };
     std::vector<Step> steps_;
 };

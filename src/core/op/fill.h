@@ -6,27 +6,27 @@
 
 namespace autotune {
 
-// How a tensor is filled before a test, as data: kernel_templates/common/random.cuh makes the same numbers of it on the device
-// and on the host. A value depends on (seed, tensor, element) alone and is rounded once to the tensor's type.
+// How a tensor is filled before a test, as data: kernel_templates/common/random.cuh generates the same numbers from it on the
+// device and on the host. A value depends only on (seed, tensor, element) and is rounded once to the tensor's type.
 struct Fill {
     enum class Kind : std::uint8_t {
         normal,     // close to N(centre, spread^2)
         integers,   // uniform in {low .. high}
         constant,   // centre
-        nan,        // NaN everywhere: what must not be read
+        nan,        // NaN everywhere: for data that must not be read
         one_hot,    // in each row, one column at random holds centre and the others hold spread
-        powers,     // 2 to the power of an integer in {low .. high}: scales under which exact sums stay exact
+        powers,     // 2 to the power of an integer in {low .. high}: scales with which exact sums stay exact
         uniform,    // centre + u * spread with u in [0, 1) in steps of 2^-16
-        quantised,  // as normal, rounded to `through` first: values that a narrower type holds exactly
-        offsets,    // ascending from 0 in the first column to `high` in the last, up to `low` from even steps; the same for all
-                    // seeds
+        quantised,  // as normal, but rounded to `through` first: values that a narrower type holds exactly
+        offsets,    // ascending from 0 in the first column to `high` in the last, at most `low` away from even steps; every row
+                    // is the same
     };
 
     Kind kind = Kind::normal;
     std::int64_t low = -2, high = 2;
     float centre = 0, spread = 1;
     DType through = DType::f32;
-    // Keeps the elements where (row + column) % every == 0 and zeroes the rest; 1 keeps all. The row and the column are numbers
+    // Keeps the elements with (row + column) % every == 0 and sets the rest to zero; 1 keeps all. Row and column are the indices
     // in the last two dimensions.
     std::int64_t every = 1;
 
@@ -37,7 +37,7 @@ struct Fill {
     }
     // Indices into `count` things, such as pages. REQUIRES: count > 0.
     static Fill indices(std::int64_t count) { return integers(0, count - 1); }
-    // Where `parts` parts of `total` rows begin, and the end: parts + 1 columns, no part longer than `longest`.
+    // Where each of `parts` parts of `total` rows begins, and the end: parts + 1 columns, no part longer than `longest`.
     // REQUIRES: longest <= total <= parts * longest.
     static Fill offsets(std::int64_t total, std::int64_t parts, std::int64_t longest) {
         const std::int64_t most = (total + parts - 1) / parts, least = total / parts;
@@ -48,7 +48,7 @@ struct Fill {
     static Fill nan() { return {.kind = Kind::nan}; }
     static Fill one_hot(float hot, float cold = 0) { return {.kind = Kind::one_hot, .centre = hot, .spread = cold}; }
     static Fill powers(std::int64_t low, std::int64_t high) { return {.kind = Kind::powers, .low = low, .high = high}; }
-    // Positive scales that are no powers of two: uniform(0.5F, 1.5F) is [0.5, 2).
+    // Positive scales that are not powers of two: uniform(0.5F, 1.5F) is [0.5, 2).
     static Fill uniform(float from, float width) { return {.kind = Kind::uniform, .centre = from, .spread = width}; }
     static Fill quantised(DType through, float deviation = 1) {
         return {.kind = Kind::quantised, .spread = deviation, .through = through};

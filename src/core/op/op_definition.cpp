@@ -17,9 +17,9 @@ constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
 constexpr std::size_t kCopyAlignment = 256;
 constexpr std::uint32_t kHelperThreads = 256;
-constexpr std::int64_t kHelperBlocks = 16384;  // the helpers loop over the rest
+constexpr std::int64_t kHelperBlocks = 16384;  // the helpers loop over the remaining elements
 constexpr std::string_view kExact = "exact", kNumeric = "numeric";
-// Machine balance of recent cards is above this: fewer operations a byte are bound by memory.
+// The machine balance of recent cards is above this: with fewer operations per byte, memory is the limit.
 constexpr double kComputeBound = 20;
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -40,7 +40,7 @@ std::int64_t extent_in(const std::string& text, const std::string& name) {
     return value;
 }
 
-// Half an ulp of what sums are computed in: f32 for narrower types too.
+// Half an ulp of the type in which sums are computed: f32 also for narrower types.
 double accumulation_roundoff(DType type) {
     return 2 * unit_roundoff(type == DType::f64 ? DType::f64 : DType::f32);
 }
@@ -49,7 +49,7 @@ I64Arg bits_argument(double value) {
     return I64Arg{std::bit_cast<std::int64_t>(value)};
 }
 
-// The format of a type as the helpers take it: bits, exponent and mantissa bits, and whether there is an infinity.
+// The format of a type as the helpers take it: bits, exponent and mantissa bits, and whether it has an infinity.
 I64Arg format_argument(DType type) {
     const DTypeTraits& traits = traits_of(type);
     return I64Arg{traits.bits | std::int64_t{traits.exponent_bits} << 8 |
@@ -72,8 +72,8 @@ void add_layout(const Tensor& tensor, std::vector<Argument>& arguments) {
     for (const Dim& dim : dims) arguments.emplace_back(I64Arg{dim.stride});
 }
 
-// Makes the reference's plan: inputs are widened into the workspace, the user's kernels run there, and helpers make expected
-// values and bounds of what they wrote.
+// Makes the reference's plan: inputs are widened into the workspace, the user's kernels run on them, and helpers compute expected
+// values and bounds from the results.
 class ReferencePlan {
   public:
     ReferencePlan(const OpDefinition& definition, const StepMaker& steps, const Problem& problem, const Names& names)
@@ -121,7 +121,7 @@ class ReferencePlan {
         plan_.steps.push_back(std::move(step));
     }
 
-    // Where each tensor's copy lies; SIZE_MAX: the reference is given the tensor itself.
+    // Offset of each tensor's copy; SIZE_MAX: the reference gets the tensor itself.
     std::vector<std::size_t> run(bool magnitudes) {
         std::vector<std::size_t> offsets(problem_.tensors.size(), SIZE_MAX);
         for (std::size_t i = 0; i < problem_.tensors.size(); ++i) {
@@ -256,7 +256,7 @@ DefinedOp::DefinedOp(std::shared_ptr<const OpDefinition> definition)
         const Problem first = problem_of(definition_->examples.front().extents, definition_->examples.front().attributes);
         if (flops(first) > kComputeBound * bytes(first)) rate_unit_ = "tflops";
     } catch (const Error&) {
-        // An example that cannot be made is told by whoever asks for it.
+        // Callers that use the example report the error.
     }
 }
 
@@ -317,7 +317,7 @@ Tensor DefinedOp::tensor_of(std::size_t index, const Problem& so_far) const {
     }
     if (tensor.access != Access::in && overlaps_itself(tensor.dims))
         refuse("tensor " + from.name + " of " + definition_->name + " is written, and its strides put two elements in one place");
-    // The widest alignment that rows and type allow, where the file says none.
+    // The widest alignment that rows and type allow, if the file states none.
     int align = 16;
     for (std::size_t i = 0; i + 1 < tensor.dims.size(); ++i)
         align = std::min(align, alignment_of_stride(tensor.dims[i].stride, static_cast<std::int64_t>(size_bytes(tensor.dtype))));
@@ -437,7 +437,7 @@ double DefinedOp::bytes(const Problem& problem) const {
     return all;
 }
 
-// In double, for two tests, one of which runs it twice.
+// In double, for two tests, one of which is run twice.
 double DefinedOp::reference_flops(const Problem& problem) const {
     return 3 * flops(problem);
 }
@@ -486,7 +486,7 @@ std::vector<OpTest> DefinedOp::tests(const Problem& problem) const {
         elements += static_cast<double>(tensor.elements());
         most = std::min(most, static_cast<double>(exact_integers(tensor.dtype)));
     }
-    // A term is at most 4 and 1.44 at the mean; of sums that would be too long, some terms are left out.
+    // A term is at most 4, and 1.44 on average; if a sum would be too long, some of its terms are left out.
     const double terms = std::max(1.0, flops(problem) / (2 * std::max(elements, 1.0)));
     const auto every = static_cast<std::int64_t>(std::clamp(std::ceil(3 * terms / most), 1.0, 1e6));
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {

@@ -14,14 +14,14 @@
 
 namespace autotune {
 
-// An op as data, for kernels of a user: how its problems are said, what they cost and what their right answers are. DefinedOp
-// makes an Op of it, which everything treats as any other.
+// An op as data, for kernels of a user: how its problems are described, what they cost and what their right answers are.
+// DefinedOp makes an Op of it, which is treated like any other.
 struct OpDefinition {
     struct Attribute {
         std::string name;
         std::vector<std::string> values;  // words, or integers as text
         bool is_word = true;
-        std::string otherwise;  // the value where none is given
+        std::string otherwise;  // the value if none is given
         std::string about = {};
     };
     // The content of a tensor before a run. Values are expressions over the problem, by name: "mean", "deviation", "low", "high",
@@ -34,9 +34,9 @@ struct OpDefinition {
         std::string name;
         std::string dtype;                      // a type's word, or an attribute whose words are types
         std::vector<std::string> shape = {};    // expressions
-        std::vector<std::string> strides = {};  // expressions, elements; empty: dense
+        std::vector<std::string> strides = {};  // expressions, in elements; empty: dense
         Access access = Access::in;
-        int align = 0;  // bytes; 0: what shape, strides and type allow, at most 16
+        int align = 0;  // bytes; 0: as shape, strides and type allow, at most 16
         Content fill = {};
     };
     struct Scalar {
@@ -44,7 +44,7 @@ struct OpDefinition {
         std::string type;   // f32, i32 or u64
         std::string value;  // an expression over the problem
     };
-    // In place of the bound that follows from the FLOPs: |out - expected| <= rtol |expected| + atol.
+    // Replaces the bound that follows from the FLOPs: |out - expected| <= rtol |expected| + atol.
     struct Tolerance {
         std::string tensor;
         double rtol = 0, atol = 0;
@@ -59,14 +59,14 @@ struct OpDefinition {
     std::vector<std::string> extents = {};
     std::vector<Example> examples = {};  // the first is the default
     std::string flops = "0";
-    std::string bytes = {};  // empty: the spans of what is read and written
+    std::string bytes = {};  // empty: the spans of the tensors that are read and written
     std::vector<Attribute> attributes = {};
     std::vector<Tensor> tensors = {};
     std::vector<Scalar> scalars = {};
     std::vector<Let> lets = {};
     // The kernels that compute the right answer in double, from the same source; none: answers are not verified.
     std::vector<StepDefinition> reference = {};
-    bool widens_inputs = true;  // floating tensors are handed to the reference as double
+    bool widens_inputs = true;  // the reference gets floating-point tensors as double
     bool has_exact_test = true;
     std::vector<Tolerance> tolerances = {};
     KernelSource source = {};
@@ -76,21 +76,21 @@ struct OpDefinition {
     std::string canonical_rules() const;
 };
 
-// Text that follows a user's source in the reference's translation unit: kernels that widen tensors and make expected values and
-// bounds. Their names begin with the symbol, which `symbol` stands for.
+// Text that is appended to a user's source in the reference's translation unit: kernels that widen tensors and compute expected
+// values and bounds. Their names begin with `symbol`.
 std::string reference_helpers(const std::string& symbol);
 
 // The op that a definition describes. Immutable.
 class DefinedOp final : public Op {
   public:
-    // Throws Error{usage} or ExpressionError for an expression that does not parse and names defined by each other.
+    // Throws Error{usage}, or ExpressionError for an expression that does not parse or names that define each other.
     explicit DefinedOp(std::shared_ptr<const OpDefinition> definition);
     ~DefinedOp() override;
 
     const OpDefinition& definition() const { return *definition_; }
     const std::shared_ptr<const OpDefinition>& shared_definition() const { return definition_; }
 
-    // The problem of these extents. Throws Error{usage}: an extent or attribute that is not allowed, a shape below 0.
+    // The problem with these extents. Throws Error{usage}: an extent or attribute that is not allowed, a negative extent.
     Problem problem_of(const std::vector<std::int64_t>& extents, const std::map<std::string, std::string>& attributes) const;
 
     std::string_view name() const override { return definition_->name; }

@@ -15,9 +15,9 @@
 
 namespace autotune {
 
-// An answer that is a matrix product of integers: out = product_factor * left * right + out_factor * out. Tensors that are stored
-// transposed say so. Filled as told, every sum is exact in any order and in the output's type, so that Freivalds' check (1977)
-// holds without a tolerance.
+// An answer that is a matrix product of integers: out = product_factor * left * right + out_factor * out. A tensor that is stored
+// transposed has its flag set. With these fills every sum is exact in any order and in the output's type, so that Freivalds'
+// check (1977) needs no tolerance.
 struct ProductForm {
     int left = 0, right = 1, out = 2;  // tensors that are matrices (matrix_view)
     bool left_transposed = false, right_transposed = false;
@@ -25,66 +25,67 @@ struct ProductForm {
     std::vector<Fill> fills = {};  // one per tensor
 };
 
-// How one output is judged against the reference: each element against its bound, and the whole.
+// How one output is checked against the reference: each element against its bound, and the output as a whole.
 struct OutputCheck {
     int tensor = 0;             // index into Problem::tensors
-    double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not asked
+    double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not checked
 };
 
-// One test of an op: what the tensors hold, and which outputs are judged how. Expected values and bounds come from the reference;
-// an element whose bound is 0 must have the bits of its expected value rounded once to the type.
+// One test of an op: what the tensors hold, and how each output is checked. Expected values and bounds come from the reference;
+// an element with a bound of 0 must have the bits of its expected value rounded once to the type.
 struct OpTest {
     std::string name;                  // one word, unique among the op's tests: "exact", "numeric"
     std::vector<Fill> fills;           // one per tensor
-    std::vector<OutputCheck> outputs;  // every tensor that the problem writes
-    // Data as users have it: candidates are timed with these fills, their largest error is what this test finds, and it is run
-    // twice to see the same bits. Exactly one test of an op is typical.
+    std::vector<OutputCheck> outputs;  // one for every tensor that the problem writes
+    // Data like that of real users: candidates are timed with these fills, their largest error comes from this test, and it is
+    // run twice to check that the bits are the same. Exactly one test of an op is typical.
     bool is_typical = false;
-    // Where the reference is computed for subproblems alone, the tensors are filled as the product asks and the whole answer is
-    // checked as one.
+    // If the reference is computed only for subproblems, the tensors are filled as the product requires and the whole answer is
+    // also checked with it.
     std::optional<ProductForm> product = {};
 };
 
-// REQUIRES: there is one (throws Error{internal} otherwise).
+// REQUIRES: there is such a test (throws Error{internal} otherwise).
 const OpTest& test_named(const std::vector<OpTest>& tests, std::string_view name);
 const OpTest& typical_test(const std::vector<OpTest>& tests);
 
-// A part of a problem's answer as a problem of its own, on the same arrays: tensor i begins at element first[i] of the whole's.
+// A part of a problem's answer as a problem of its own, on the same arrays: tensor i begins at element first[i] of the whole
+// problem's.
 struct Subproblem {
     Problem problem;
     std::vector<std::int64_t> first;
 };
 
-// What one output must be: dense, in the logical order of its elements.
+// The expected values of one output: dense, in the logical order of its elements.
 struct Expected {
     std::vector<double> values;
     std::vector<double> bounds;  // allowed absolute errors
 };
 
-// What an op's right answers are and how far a candidate may be from them. Stateless, pure, thread-safe.
+// The right answers of an op, and how far a candidate may be from them. Stateless, pure, thread-safe.
 class OpOracle {
   public:
     virtual ~OpOracle() = default;
 
-    // What every candidate must pass, in the order in which they are run: cheap tests that find most mistakes first.
+    // The tests that every candidate must pass, in the order in which they are run: cheap tests that find most mistakes first.
     virtual std::vector<OpTest> tests(const Problem& problem) const = 0;
 
     // The reference kernel: facts for <op>/op/reference.cuh, and a plan whose ExpectedArg and BoundArg buffers receive the right
-    // answer and the allowed absolute error of each output of the test. Its workspace is made and zeroed as a family's.
+    // answer and the allowed absolute error of each output of the test. Its workspace is allocated and zeroed like a family's.
     virtual std::vector<Binding> reference_facts(const Problem& problem) const = 0;
     virtual LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const = 0;
 
-    // The same on the host in double, for small shapes, one for each output of the test: tensors as values in stored order
-    // (span() elements each).
+    // The same answer, computed on the host in double, for small shapes, one for each output of the test. The tensors are given
+    // as values in stored order (span() elements each).
     virtual std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                                     std::span<const std::vector<double>> tensors) const = 0;
 
-    // Where the whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and random rows
-    // and columns. Empty: the op has none.
+    // For problems whose whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and
+    // random rows and columns. Empty: the op has none.
     virtual std::vector<Subproblem> subproblems(const Problem&, std::uint64_t /*seed*/) const { return {}; }
 
-    // Problems near this one on which a winner is verified too: extents one below and above `config`'s tile, tails in every
-    // extent, padded rows, NaN in an output that must not be read.
+    // Similar problems on which a winner is also verified: extents one below and above `config`'s tile, tails in every extent,
+    // padded rows, NaN in an output that must not be read.
     virtual std::vector<Problem> edge_case_problems(const Problem& problem, const Config& config) const = 0;
 };
 

@@ -22,37 +22,37 @@ struct ProblemRequest {
 struct TensorDescription {
     std::string name;
     DType dtype = DType::f32;
-    std::vector<Dim> dims;     // in the op's order (TensorForm::dims); leading ones of extent 1 may be left out
-    int alignment_bytes = 16;  // what the base address is a multiple of: a power of two up to 16
+    std::vector<Dim> dims;     // in the op's order (TensorForm::dims); leading dimensions of extent 1 may be left out
+    int alignment_bytes = 16;  // a power of two up to 16 that divides the base address
 };
 
 // A problem as a program describes it: the same for every op, for the C interface, bindings and users' kernels.
 struct ProblemDescription {
     std::string op;                          // an op's name
     std::vector<TensorDescription> tensors;  // by name, in any order; optional ones may be left out
-    std::vector<Attribute> attributes = {};  // those left out have the op's usual value
+    std::vector<Attribute> attributes = {};  // attributes that are left out have the op's usual value
 };
 
-// A described problem as the op knows it. Its tensors may stand in another order than the op's documented one, as where a
+// A described problem as the op knows it. Its tensors may be in another order than the op documents, for example if a
 // column-major product is computed as a row-major one.
 struct DescribedProblem {
     Problem problem;
     std::vector<std::size_t> order;  // tensor i of the problem is number order[i] of OpSchema::tensors()
 };
 
-// What an output becomes whose elements are sums of nothing, since an extent is 0: (factor * itself + value + bias of its column)
-// * scale. A factor that is 0 at a call reads nothing.
+// The value of an output whose sums have no terms, because an extent is 0: (factor * itself + value + bias of its column) *
+// scale. If the factor is 0 in a call, the old value is not read.
 struct EmptySum {
     int tensor = 0;                  // index into Problem::tensors, as below
     float value = 0;                 // constant part of the sum
     std::optional<int> factor = {};  // index into Problem::scalars; none: 0
     std::optional<int> bias = {};    // a tensor of one element for each column
     std::optional<int> scale = {};   // a tensor of one f32
-    std::optional<int> amax = {};    // a tensor of one f32 that is raised to the largest magnitude before the scale
+    std::optional<int> amax = {};    // a tensor of one f32 that is raised to the largest magnitude before scaling
 };
 
-// One option or attribute of an op, from which the command line, its messages and documentation are made. `allowed` empty: `form`
-// says what is taken.
+// One option or attribute of an op, from which the command line, its messages and documentation are made. If `allowed` is empty,
+// `form` describes the values.
 struct OpOption {
     std::string name;                  // "layout"
     std::vector<std::string> allowed;  // {"nn", "nt", "tn", "tt"}
@@ -68,42 +68,43 @@ struct OpAlias {
 // A tensor of an op's documented interface.
 struct TensorForm {
     std::string name;               // "a"
-    Access access = Access::in;     // inout: read or not as the attributes say
+    Access access = Access::in;     // inout: the attributes decide whether it is read
     std::vector<std::string> dims;  // {"batch", "m", "k"}
     bool is_optional = false;
     std::string about = {};
 };
 
-// How problems of an op are said. Stateless, pure, thread-safe.
+// How problems of an op are described. Stateless, pure, thread-safe.
 class OpSchema {
   public:
     virtual ~OpSchema() = default;
 
     virtual std::string_view name() const = 0;
     virtual std::string_view about() const = 0;
-    virtual std::string_view shape_form() const = 0;  // "MxNxK"; "N|SxK": either, the longer one last
+    virtual std::string_view shape_form() const = 0;  // "MxNxK"; "N|SxK": either of them, the longer one last
     virtual std::vector<OpAlias> aliases() const = 0;
     virtual std::vector<OpOption> options() const = 0;
-    // Requests that show the op at work, the plainest first: help texts print them, conformance tests run every family on them.
+    // Requests that show the op at work, the plainest first: help texts print them, and conformance tests run every family on
+    // them.
     virtual std::vector<ProblemRequest> examples() const { return {}; }
 
     // The tensors of a description and of a call, in the documented order.
     virtual std::vector<TensorForm> tensors() const = 0;
     // The attributes that a description may have: words from a closed list, or numbers.
     virtual std::vector<OpOption> attributes() const { return {}; }
-    // Whether the memory of an output may be that of an input of the same size.
+    // Whether an output may be in the memory of an input of the same size.
     virtual bool works_in_place() const { return false; }
 
-    // What is left to do of a problem with nothing to add up: an entry for each output that is not empty, none where nothing is
-    // written at all. nullopt: families compute it. The same for every op: an empty output is success without a launch, and a sum
-    // of nothing is 0.
+    // What remains to be computed of a problem with nothing to add up: an entry for each output that is not empty; no entries if
+    // nothing is written at all. nullopt: families compute the problem. The rule is the same for every op: an empty output is
+    // success without a launch, and a sum without terms is 0.
     virtual std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const;
 
-    // Throws Error{usage}: one sentence that names the culprit and what is allowed.
-    // Words describe problems that can be tuned, whose extents are at least 1 but for the length of an add.
-    // Round trip: problem({p.op, p.shape(), attributes and "align" of p as options}).key() == p.key() for every such p.
+    // Throws Error{usage}: one sentence that names the culprit and what is allowed. A request can only describe problems that can
+    // be tuned, whose extents are at least 1 except for the length of an add. Round trip: problem({p.op, p.shape(), attributes
+    // and "align" of p as options}).key() == p.key() for every such p.
     virtual Problem problem(const ProblemRequest& request) const = 0;
-    // The same problems with the same checks, without words in between. Throws Error{usage} likewise.
+    // The same problems with the same checks, from a description instead of words. Throws Error{usage} likewise.
     virtual DescribedProblem described(const ProblemDescription& description) const = 0;
 };
 

@@ -14,7 +14,7 @@ struct CapabilityLimits {
     int blocks_per_sm;
 };
 
-// A card as its data sheet gives it. Sizes as the driver reports them, which is a little under the label for memory.
+// A card according to its data sheet. Sizes as the driver reports them; the memory is a little below the label.
 struct ReferenceCard {
     std::string_view arch;
     DeviceIdentity identity;
@@ -25,7 +25,7 @@ struct ReferenceCard {
 
 const std::vector<ReferenceCard>& reference_cards() {
     static const auto& cards = *new std::vector<ReferenceCard>{
-        // never destroyed: threads run on while exit() destroys statics
+        // never destroyed: other threads still run while exit() destroys statics
         {"sm_80", {8, 0, 108, 40, 79, 5120, "NVIDIA A100-SXM4-80GB"}, {163, 164, 2048, 32}, 1410, 2039},
         {"sm_86", {8, 6, 82, 6, 24, 384, "NVIDIA GeForce RTX 3090"}, {99, 100, 1536, 16}, 1695, 936},
         {"sm_89", {8, 9, 128, 72, 24, 384, "NVIDIA GeForce RTX 4090"}, {99, 100, 1536, 24}, 2520, 1008},
@@ -78,7 +78,7 @@ double Device::tensor_flop_per_clock_sm() const {
         default:
             break;
     }
-    // Consumer cards run f32 accumulation at half the rate of f16: RTX 3090, 4090 and 5090 all come to 512.
+    // Consumer cards run f32 accumulation at half the rate of f16: 512 for RTX 3090, 4090 and 5090.
     return identity.cc_major >= 10 && identity.cc_major < 12 ? 8192 : 512;
 }
 

@@ -21,7 +21,8 @@ double power_of_two(int exponent) {
     return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-// The nearest integer, ties to even, of 0 <= value < 2^52: where the unit of the last place is 1, an addition rounds.
+// The nearest integer (ties to even) of 0 <= value < 2^52. After 2^52 is added the unit of the last place is 1, so the addition
+// rounds.
 double nearest_integer(double value) {
     constexpr double unit_is_1 = 4503599627370496.0;  // 2^52
     return (value + unit_is_1) - unit_is_1;
@@ -42,7 +43,7 @@ struct SmallFloat {
     std::uint64_t mantissa_mask() const { return (1U << mantissa_bits) - 1; }
     std::uint64_t sign_bit() const { return std::uint64_t{1} << (exponent_bits + mantissa_bits); }
     std::uint64_t nan_bits() const { return sign_bit() - 1; }
-    // The first pattern above the finite ones: infinity, or the only NaN where there is no infinity.
+    // The first bit pattern after the finite ones: infinity, or the only NaN if there is no infinity.
     std::uint64_t end_of_finite() const { return has_infinity ? exponent_mask() << mantissa_bits : nan_bits(); }
 };
 
@@ -55,7 +56,7 @@ std::uint64_t encode_small(const SmallFloat& format, double value) {
 
     const int exponent =
         std::max(static_cast<int>(std::bit_cast<std::uint64_t>(magnitude) >> 52) - 1023, format.least_exponent());
-    // In units of the last place; rounding up to the next power of two carries into the exponent field by itself.
+    // In units of the last place. Rounding up to the next power of two carries into the exponent field, as it should.
     const auto units = static_cast<std::uint64_t>(nearest_integer(magnitude * power_of_two(format.mantissa_bits - exponent)));
     const auto steps = static_cast<std::uint64_t>(exponent - format.least_exponent());
     const std::uint64_t bits = (steps << format.mantissa_bits) + units;

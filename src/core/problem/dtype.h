@@ -13,17 +13,18 @@ enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32, i8 };
 
 enum class NumberKind : std::uint8_t { floating, integer };
 
-// Everything that the host knows of an element type. Conversions, sizes, words and harness kernels follow from it, so a new type
-// is one more row of kDTypes. Kernels that compute with a type also need its C++ type in a header of kernel_templates/common.
+// Everything that the host knows about an element type. Conversions, sizes, words and harness kernels follow from it, so a new
+// type is one more row of kDTypes. Kernels that compute with a type also need its C++ type in a header of
+// kernel_templates/common.
 struct DTypeTraits {
     DType type;
     std::string_view word;  // in the command line and the database, and the type's name in device text
     NumberKind kind;
     int bits;
     int exponent_bits;    // 0 for integers
-    int mantissa_bits;    // stored, without the hidden one; of an integer, its bits but the sign
-    bool has_infinity;    // a floating-point type without it has one NaN of either sign, and conversions saturate
-    int tensor_map_type;  // the value of CUtensorMapDataType; types that the copy engine does not know travel as bytes
+    int mantissa_bits;    // stored bits, without the hidden one; for an integer, its bits without the sign
+    bool has_infinity;    // a floating-point type without infinity has one NaN of either sign, and conversions saturate
+    int tensor_map_type;  // the value of CUtensorMapDataType; types that TMA does not know are copied as bytes
 };
 
 inline constexpr std::array<DTypeTraits, 8> kDTypes = {{
@@ -53,17 +54,19 @@ constexpr std::size_t size_bytes(DType type) {
 // Half an ulp at 1, the relative error of rounding a real number once to `type`: 2^-11 for f16, 2^-8 for bf16, 2^-24 for f32. 0
 // for integers.
 double unit_roundoff(DType type);
-// Half the least positive number of `type`: what rounding loses where relative errors mean nothing. 0.5 for integers.
+// Half the least positive number of `type`: the rounding error of numbers so small that a relative error means nothing. 0.5 for
+// integers.
 double underflow_roundoff(DType type);
-// The largest integer up to which `type` has every one.
+// The largest n such that `type` has every integer from 0 to n.
 std::int64_t exact_integers(DType type);
 
-// The bits of `value` rounded once to `type`: to nearest, ties to even. Beyond the largest finite number: infinity, or that
-// number where the type has no infinity. NaN is 0 as an integer. The device's conversions give the same bits.
+// The bits of `value` rounded once to `type`: to nearest, ties to even. Beyond the largest finite number: infinity, or the
+// largest finite number if the type has no infinity. NaN becomes 0 in an integer type. The device's conversions give the same
+// bits.
 std::uint64_t encode(DType type, double value);
 // The value that the low size_bytes(type) bytes of `bits` stand for. Exact.
 double decode(DType type, std::uint64_t bits);
-// decode(encode(value)): what is left of a number once it is stored.
+// decode(encode(value)): the value of a number after it was stored.
 double round_to(DType type, double value);
 
 }  // namespace autotune

@@ -19,25 +19,25 @@ struct Extent {
 
 using AttributeValue = std::variant<std::string, std::int64_t, double>;
 
-// One named word or number that changes the answer or the cost and is no tensor: {"layout", "nn"}, {"window", 128}. Words come
+// One named word or number that changes the answer or the cost but is not a tensor: {"layout", "nn"}, {"window", 128}. Words come
 // from closed lists of the op.
 struct Attribute {
     std::string name;
     AttributeValue value;
     bool operator==(const Attribute&) const = default;
 };
-// A word as it is, a number in the shortest form that reads back as the same: "nn", "128", "0.125".
+// A word unchanged, a number in the shortest form that reads back as the same number: "nn", "128", "0.125".
 std::string to_string(const AttributeValue& value);
 
 using ScalarValue = std::variant<float, std::int32_t, std::uint64_t>;
 
-// A typed number passed at launch, such as alpha, beta or a seed. `value` is what tuning and verifying use.
+// A typed number passed at launch, such as alpha, beta or a seed. `value` is used for tuning and verifying.
 struct Scalar {
     std::string name;
     ScalarValue value = 0.0F;
 
     double number() const;
-    // As a kernel parameter: the value's bytes first, then zeros.
+    // As a kernel parameter: the bytes of the value first, then zeros.
     std::uint64_t bits() const;
 };
 
@@ -49,7 +49,7 @@ struct Problem {
     std::vector<Tensor> tensors;
     std::vector<Scalar> scalars;
 
-    // By name. REQUIRES: the op declares it, as a word or a number as asked for (throws Error{internal} otherwise).
+    // By name. REQUIRES: the op declares it, with the type that the caller reads (throws Error{internal} otherwise).
     std::int64_t extent(std::string_view name) const;
     const AttributeValue& attribute(std::string_view name) const;
     const std::string& word(std::string_view name) const;
@@ -62,12 +62,11 @@ struct Problem {
     // Scalar::bits() of every scalar, in order.
     std::vector<std::uint64_t> scalar_bits() const;
 
-    // Everything of the hard key but the extents: "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero
-    // align=16,16,16". Two problems of one class differ in extents alone, so winners of one may serve the other with origin
+    // Everything of the hard key except the extents: "gemm a=f16 b=f16 c=f16 compute=f16 acc=f32 layout=nn beta=zero
+    // align=16,16,16". Two problems of one class differ only in extents, so winners of one may serve the other with origin
     // `near`.
     std::string class_key() const;
-    // "4096x4096x2048": the extents in order; an extent named "batch" is left out when it is 1, and "batch*" comes first
-    // otherwise.
+    // "4096x4096x2048": the extents in order. An extent named "batch" is left out if it is 1; otherwise "batch*" comes first.
     std::string shape() const;
     // class_key() + " " + shape(): the identity of a problem in logs, locks and journals.
     std::string key() const;
@@ -75,7 +74,7 @@ struct Problem {
 
 // Largest power of two <= 16 that divides `bytes`; 16 for 0.
 int alignment_class(std::int64_t bytes);
-// The same of a distance of so many elements, however long: it depends on the lowest bits alone.
+// The same for a distance in elements; it may be of any length, since only the lowest bits count.
 int alignment_of_stride(std::int64_t elements, std::int64_t element_bytes);
 
 }  // namespace autotune

@@ -80,13 +80,14 @@ Footprint::Footprint(const Tensor& tensor)
 
 namespace {
 
-// Steps of so many bytes, each taken up to `most` times.
+// Steps of `bytes` each, taken up to `most` times.
 struct Walk {
     std::uint64_t bytes, most;
 };
 
-// Whether some number of each step comes to `distance` in all. Steps are tried from the longest on: of each as many as leave a
-// rest that the shorter ones can reach. `reach`: what the steps from each one on come to at most; `tries` are counted down.
+// Whether the steps, each taken some number of times, can add up to `distance`. Tries the longest step first, with every count
+// that leaves a rest which the shorter steps can reach. `reach`: for each step, the most that it and the shorter ones can add up
+// to; `tries` is counted down, and at 0 the answer is true.
 bool reaches(std::span<const Walk> steps, const std::uint64_t* reach, std::uint64_t distance, int& tries) {
     if (distance > *reach) return false;
     if (steps.empty()) return true;
@@ -101,9 +102,10 @@ bool reaches(std::span<const Walk> steps, const std::uint64_t* reach, std::uint6
 
 }  // namespace
 
-// An element of the left array at left_base + sum of its steps meets one of the right where the two sums differ by less than an
-// element. Counting the right one's steps from its end, all numbers are positive, and the question is whether steps of both
-// arrays come to one distance. Equal steps are one: two arrays of the same layout leave a digit for each dimension.
+// An element of the left array is at left_base + a sum of its steps. It overlaps one of the right array if the two addresses
+// differ by less than an element. The steps of the right array are counted from its end, so that all numbers are positive; then
+// the question is whether steps of both arrays can add up to one distance. Equal steps are merged: two arrays of the same layout
+// need one step for each dimension.
 bool meet(const Footprint& left, std::uint64_t left_base, const Footprint& right, std::uint64_t right_base) {
     if (left.bytes_ == 0 || right.bytes_ == 0) return false;
     if (left_base - right_base >= right.bytes_ && right_base - left_base >= left.bytes_) return false;

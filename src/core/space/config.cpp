@@ -7,7 +7,8 @@
 namespace autotune {
 namespace {
 
-// Length and last letter first: names of one space share their beginnings, and this is asked a million times in an enumeration.
+// Compares length and last letter first: names of one space share their beginnings, and an enumeration calls this a million
+// times.
 auto position_of(const std::vector<std::pair<std::string, std::int64_t>>& values, std::string_view name) {
     return std::find_if(values.begin(), values.end(), [&](const auto& entry) {
         const std::string& held = entry.first;

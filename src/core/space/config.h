@@ -11,7 +11,7 @@
 
 namespace autotune {
 
-// A value for every parameter of a family, in the order the space declares them. Values are integers, always.
+// A value for every parameter of a family, in the order in which the space declares them. Values are always integers.
 class Config {
   public:
     Config() = default;
@@ -31,7 +31,7 @@ class Config {
     bool operator==(const Config&) const = default;
     auto operator<=>(const Config&) const = default;
 
-    // "block_m=128 block_n=256 stages=3": canonical, for logs, keys and people.
+    // "block_m=128 block_n=256 stages=3": the canonical text for logs, keys and people.
     std::string to_string() const;
 
   private:

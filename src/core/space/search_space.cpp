@@ -10,7 +10,7 @@
 namespace autotune {
 namespace {
 
-// Adds `config` with the given changes if that is legal.
+// Adds a changed config if it is legal.
 struct LegalSink {
     const SearchSpace& space;
     std::vector<Config>& out;
@@ -96,7 +96,8 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
     return configs;
 }
 
-// Algorithm R (Vitter, 1985), in one walk: the n-th config takes a random place of n, if the sample has that place.
+// Algorithm R (Vitter, 1985), in one walk: the n-th config draws a random place among n and is kept if that place is in the
+// sample.
 std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
     std::vector<std::pair<std::uint64_t, Config>> taken;  // each with its number in the walk
     std::mt19937_64 random(limit);

@@ -8,7 +8,7 @@ namespace autotune {
 namespace {
 
 constexpr std::int8_t kUnknown = -1;
-// A byte each: beyond this a constraint is asked every time.
+// One byte each; beyond this number a constraint is evaluated every time.
 constexpr std::size_t kMostRememberedVerdicts = std::size_t{1} << 20;
 
 std::size_t parameter_index(const SearchSpace& space, const std::string& name) {
@@ -134,7 +134,7 @@ void SpaceWalk::count_from(std::size_t level, std::size_t first_broken) {
         count_leaf(first_broken);
         return;
     }
-    // Nothing deeper is declared before what is broken already: the whole subtree has this reason.
+    // All deeper rules are declared after the first broken one: the whole subtree has this reason.
     if (first_broken < dropped_.size() && least_rule_from_[level + 1] >= first_broken) {
         dropped_[first_broken] += points_below(level);
         return;
@@ -156,7 +156,7 @@ void SpaceWalk::count_leaf(std::size_t first_broken) {
         const Parameter& parameter = space_.parameters[i];
         if (parameter.kind == ParameterKind::compile) key = key * parameter.values.size() + positions_[i];
     }
-    // Launch parameters that come last give runs of equal keys: not worth storing.
+    // Launch parameters that come last produce runs of equal keys: each run is stored once.
     if (instance_keys_.empty() || instance_keys_.back() != key) instance_keys_.push_back(key);
 }
 

@@ -12,20 +12,20 @@
 namespace autotune {
 
 // Walks the cross product of a space depth first, in declared order, and leaves a subtree as soon as a constraint whose
-// parameters are all set fails. Verdicts of a constraint are remembered by the values it reads, so each combination is asked
-// once: a product of 10^7 points with a dozen constraints walks in tens of milliseconds. REQUIRES: the space outlives the walk.
+// parameters are all set fails. A constraint's results are cached by the values it reads, so it is evaluated once per
+// combination: a product of 10^7 points with a dozen constraints takes tens of milliseconds. REQUIRES: the space outlives the
+// walk.
 class SpaceWalk {
   public:
-    // Parameters in `pins` keep that one value. A pin that the space does not know, or outside its domain, leaves nothing to
-    // visit.
+    // Parameters in `pins` keep that one value. With a pin of an unknown parameter, or outside the domain, nothing is visited.
     SpaceWalk(const SearchSpace& space, const Config& pins);
 
-    // Called with the position of each parameter in its domain; false ends the walk.
+    // Called with the position of each parameter's value in its domain; returning false ends the walk.
     using Visitor = std::function<bool(const std::vector<std::size_t>&)>;
-    // Every legal config in lexicographic order of positions.
+    // Visits every legal config, in lexicographic order of positions.
     void visit_legal(const Visitor& visitor);
 
-    // Adds up what visit_legal would see and, for the rest, the first constraint in declared order that fails.
+    // Counts the configs that visit_legal() would visit and, for the others, the first constraint in declared order that fails.
     SpaceCount count();
 
     Config config_at(const std::vector<std::size_t>& positions) const;
@@ -36,7 +36,7 @@ class SpaceWalk {
         std::size_t index = 0;              // in declared order
         std::vector<std::size_t> needs;     // parameter indices
         std::vector<std::size_t> strides;   // stride of each need in `verdicts`
-        std::vector<std::int8_t> verdicts;  // kUnknown, 0 or 1; empty: too many combinations to remember
+        std::vector<std::int8_t> verdicts;  // kUnknown, 0 or 1; empty: too many combinations to cache
     };
 
     void add_rule(const Constraint& constraint, std::size_t index);
@@ -50,12 +50,12 @@ class SpaceWalk {
 
     const SearchSpace& space_;
     std::vector<std::vector<std::size_t>> choices_;  // allowed positions per parameter
-    std::vector<std::vector<Rule>> rules_;           // level l: decidable once parameters 0..l-1 are set
-    std::vector<std::size_t> least_rule_from_;       // lowest declared index among rules of level l and deeper
+    std::vector<std::vector<Rule>> rules_;           // rules of level l can be decided once parameters 0..l-1 are set
+    std::vector<std::size_t> least_rule_from_;       // lowest declared index among the rules of level l and deeper
     std::vector<std::size_t> positions_;
-    Config names_;                              // every parameter, at any value: what config_at() fills in
+    Config names_;                              // every parameter, with any value: config_at() fills in the values
     std::vector<std::uint64_t> dropped_;        // per constraint
-    std::vector<std::uint64_t> instance_keys_;  // one number per compile part of a legal config
+    std::vector<std::uint64_t> instance_keys_;  // one number for each compile part of a legal config
     std::uint64_t legal_ = 0;
 };
 

@@ -9,8 +9,8 @@
 
 namespace autotune {
 
-// Pseudo-random numbers that are the same on every platform and standard library, which std's distributions are not. SplitMix64
-// (Steele, Lea, Flood 2014): 64 bits of state, passes BigCrush, any seed is good. Not for secrets.
+// Pseudo-random numbers that are the same on every platform and standard library; those of std's distributions are not.
+// SplitMix64 (Steele, Lea, Flood 2014): 64 bits of state, passes BigCrush, any seed is good. Not for secrets.
 class Random {
   public:
     explicit Random(std::uint64_t seed) : state_(seed) {}

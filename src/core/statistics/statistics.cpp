@@ -32,8 +32,8 @@ double median_in_place(std::vector<double>& samples) {
     return (*std::max_element(samples.begin(), middle) + *middle) / 2;
 }
 
-// Median of as many draws with replacement. Counts how often each rank is drawn and walks to the middle: ten times cheaper than
-// copying and selecting, and final rounds do this thousands of times.
+// Median of as many draws with replacement as there are samples. Counts how often each rank is drawn and walks to the middle: ten
+// times cheaper than copying and selecting, and final rounds do this thousands of times.
 double median_of_resample(std::span<const double> ordered, Random& random) {
     const std::size_t n = ordered.size();
     std::vector<std::uint32_t> drawn(n, 0);
@@ -45,8 +45,8 @@ double median_of_resample(std::span<const double> ordered, Random& random) {
     return (lower + ordered[rank]) / 2;
 }
 
-// Largest k >= 0 with P(fewer than k of n fair coins show heads) <= tail. The k-th smallest sample is then a lower bound of the
-// median.
+// Largest k >= 0 for which P(fewer than k of n fair coins show heads) <= tail. The k-th smallest sample is then a lower bound of
+// the median.
 std::size_t order_of_lower_bound(std::size_t n, double tail) {
     const double trials = static_cast<double>(n);
     double below = 0;

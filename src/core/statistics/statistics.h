@@ -8,7 +8,7 @@
 #include "src/core/statistics/trial.h"
 
 // Robust statistics of timing samples. Everything is built on medians: one clock drop or one foreign kernel among 30 samples must
-// not move the answer. REQUIRES everywhere: samples are finite; where an answer needs a sample there is at least one (throws
+// not change the answer. REQUIRES everywhere: samples are finite, and there is at least one if the answer needs one (throws
 // Error{internal} otherwise).
 namespace autotune::stats {
 
@@ -26,15 +26,15 @@ double quantile(std::span<const double> samples, double q);
 // Median absolute deviation from the median, times 1.4826: the standard deviation of a normal sample.
 double mad(std::span<const double> samples);
 
-// Interquartile range over the median: how noisy a set of times is, blind to its unit. 0 for a median of 0.
+// Interquartile range over the median: the relative noise of a set of times. 0 for a median of 0.
 double relative_spread(std::span<const double> samples);
 
-// Interval that holds the median of the population with at least `confidence`, whatever its distribution: a pair of order
-// statistics from the binomial(n, 1/2). Fewer than 6 samples cannot give 95 %: then minimum and maximum.
+// An interval that contains the median of the population with a probability of at least `confidence`, whatever its distribution:
+// a pair of order statistics from the binomial(n, 1/2). Fewer than 6 samples cannot give 95 %: then minimum and maximum.
 Interval median_interval(std::span<const double> samples, double confidence = 0.95);
 
 // The samples within `cutoff` robust deviations of the median, in their order; all of them if the deviation is 0. At least half
-// stay.
+// are kept.
 std::vector<double> without_outliers(std::span<const double> samples, double cutoff = 5);
 
 // numerator[i] / denominator[i]. REQUIRES: equal lengths, positive denominators.

@@ -55,11 +55,12 @@ bool is_about_candidate(TrialStatus status, std::string_view detail) {
     const auto says = [&](std::string_view words) { return detail.find(words) != std::string_view::npos; };
     switch (status) {
         case TrialStatus::timed_out:
-            return says(kOfItsOwnTime);  // builds before 2026-11-28 counted wall time
+            return says(kOfItsOwnTime);  // rows without these words may have counted wall time
         case TrialStatus::out_of_memory:
             return false;
         case TrialStatus::compile_failed:
-            // Builds before 2026-11-28 stored what a busy machine did: a limit in wall time, compilers that were killed.
+            // Stored rows of earlier versions may have failed because the machine was busy: a limit in wall time, compilers that
+            // were killed.
             if (says("compiling took longer than") || says("out of memory") || says("Memory allocation failure")) return false;
             return !detail.starts_with("the compiler process") || detail.ends_with(", twice");
         case TrialStatus::crashed:

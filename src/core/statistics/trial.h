@@ -11,7 +11,7 @@
 
 namespace autotune {
 
-// A family and a config: what is tried. `family` is the full name, "gemm/mma".
+// A family and a config: the thing that is tried. `family` is the full name, "gemm/mma".
 struct Candidate {
     std::string family;
     Config config;
@@ -24,13 +24,13 @@ enum class TrialStatus : std::uint8_t {
     ok,
     compile_failed,  // NVRTC refused it, or the compiler crashed or used up its processor time
     rejected,        // compiled, but the compiler's report disqualifies it (spills, serialised wgmma)
-    launch_refused,  // the driver said no and the context lives
+    launch_refused,  // the driver refused the launch, and the context is still usable
     wrong_result,
-    timed_out,      // its kernel did not end; a fact about the candidate only where the detail says kOfItsOwnTime
+    timed_out,      // its kernel did not end; a fact about the candidate only if the detail ends with kOfItsOwnTime
     crashed,        // sticky CUDA error or death of the GPU worker
-    out_of_memory,  // never a fact either: other processes may hold the memory
+    out_of_memory,  // never a fact about the candidate: other processes may hold the memory
 };
-// How the detail of a time limit ends that does not count the time in which others had the processors.
+// The end of the detail of a time limit that does not count the time in which other processes had the processors.
 inline constexpr const char* kOfItsOwnTime = "of its own time";
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
@@ -44,7 +44,7 @@ struct Timing {
     int samples = 0;
 };
 
-// What the compiler said of an instance. -1: not known.
+// The compiler's report on an instance. -1: not known.
 struct CompileReport {
     int registers = -1;
     int spill_bytes = 0;
@@ -56,7 +56,7 @@ struct CompileReport {
     bool from_cache = false;
 };
 
-// What the card did while something was timed. Unknown readings are nullopt: a machine without NVML is not an error.
+// The state of the card while something was timed. Unknown readings are nullopt: a machine without NVML is not an error.
 struct Conditions {
     std::optional<int> sm_clock_mhz;
     std::optional<int> power_w;
@@ -64,21 +64,22 @@ struct Conditions {
     std::optional<std::uint64_t> throttle_reasons;  // NVML's bits
 };
 
-// What happened when a candidate was tried.
+// The result of trying a candidate.
 struct Trial {
     Candidate candidate;
     TrialStatus status = TrialStatus::ok;
     std::optional<Timing> timing;     // only with status ok
-    std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, when it ran
-    // The largest of what rounding the output does not explain of it, over what the bound allows beside rounding. Not stored.
+    std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, if it ran
+    // The largest ratio of the error beyond the output's rounding to what the bound allows beyond that rounding. Not stored.
     std::optional<double> accumulation_error = {};
     CompileReport compile;
     std::string detail;  // one sentence for a person
-    // The machine did it (its load, its limits, its neighbours), so it says nothing about the candidate. Never stored.
+    // The machine caused it (its load, its limits, other processes), so it says nothing about the candidate. Never stored.
     bool by_circumstance = false;
 };
-// Whether a trial with this outcome, maybe of an older build, says something about its candidate: one that succeeded does, and so
-// does one that failed by itself. Limits in wall time, a lack of memory and a process that others ended are the machine's doing.
+// Whether a trial with this outcome, possibly from an older build, says something about its candidate: one that succeeded does,
+// and so does one that failed by itself. Limits in wall time, a lack of memory and a process that was killed from outside are
+// caused by the machine.
 bool is_about_candidate(TrialStatus status, std::string_view detail);
 
 // How an answer was found.

@@ -4,7 +4,7 @@
 
 namespace autotune {
 
-// Time that only goes forward: what phases, deadlines and budgets are measured with.
+// A clock that never goes back, for phases, deadlines and budgets.
 using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point from) {
     return std::chrono::duration<double>(Clock::now() - from).count();

@@ -6,7 +6,7 @@
 
 namespace autotune {
 
-// Owns an open file; -1 is none.
+// Owns an open file; -1: none.
 class FileDescriptor {
   public:
     FileDescriptor() = default;
@@ -23,7 +23,7 @@ class FileDescriptor {
 
     int get() const { return raw_; }
     bool open() const { return raw_ >= 0; }
-    // Closes now, if it is open; false if the system reports that what was written may be lost.
+    // Closes the file now, if it is open; false if the system reports that written data may be lost.
     bool close() noexcept { return raw_ < 0 || ::close(std::exchange(raw_, -1)) == 0; }
 
   private:

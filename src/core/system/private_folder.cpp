@@ -13,7 +13,7 @@
 namespace autotune {
 namespace {
 
-// What keeps a private folder in a path from being used, empty if nothing does. The folder is there.
+// Why a private folder in a path cannot be used; empty if it can. The folder exists.
 std::string why_not_private(const std::string& folder) {
     struct stat facts = {};
     if (::lstat(folder.c_str(), &facts) != 0) return folder + " cannot be looked at: " + errno_text(errno);
@@ -22,7 +22,7 @@ std::string why_not_private(const std::string& folder) {
     return "";
 }
 
-// 0, or the errno of the first write that fails; full disks tell at the end.
+// 0, or the errno of the first write that fails; a full disk may report the error only at the end.
 int write_zeros(int file, std::size_t bytes) {
     const std::array<char, 4096> zeros{};
     std::size_t written = 0;
@@ -47,7 +47,7 @@ int make_private_folders(const std::string& folder, std::string* failed_at) {
         const std::string part = folder.substr(0, end);
         const int code = ::mkdir(part.c_str(), S_IRWXU) == 0 ? 0 : errno;
         struct stat facts = {};
-        // "/" and read-only folders refuse mkdir although the folder is there.
+        // "/" and read-only folders refuse mkdir even if the folder exists.
         if (code != 0 && (::stat(part.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode))) {
             if (failed_at != nullptr) *failed_at = part;
             return code == EEXIST ? ENOTDIR : code;
@@ -96,7 +96,7 @@ Home usable_home(const std::string& value) {
     struct stat facts = {};
     if (::stat(value.c_str(), &facts) != 0) return {"", named + " cannot be used (" + errno_text(errno) + ")"};
     if (!S_ISDIR(facts.st_mode)) return {"", named + " cannot be used (" + errno_text(ENOTDIR) + ")"};
-    // Root's own folders, which containers open to their users, lock nobody out.
+    // Root's own folders are accepted: containers open them to their users, so that our files lock nobody out.
     const bool is_another_users = facts.st_uid != ::geteuid() && (facts.st_uid != 0 || ::geteuid() == 0);
     if (is_another_users) return {"", named + " belongs to another user, whom our files would lock out"};
     return {value == "/" ? "" : value, ""};

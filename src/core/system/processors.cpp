@@ -22,9 +22,9 @@ namespace {
 constexpr std::int64_t kCompilerBytes = std::int64_t{512} << 20;  // the largest templates peak at some 300 MiB
 constexpr int kCompilerProcesses = 2;
 constexpr int kProcessesKept =
-    16;  // for the GPU worker, whose driver starts threads of its own, and for whoever shares the limit
+    16;  // for the GPU worker, whose driver starts threads of its own, and for other processes under the same limit
 
-// Processors of the affinity mask, on machines of any size.
+// Processors in the affinity mask, on machines of any size.
 int processors_of_mask() {
     for (std::size_t bits = 1024; bits <= (std::size_t{1} << 20); bits *= 2) {
         const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(bits), [](cpu_set_t* made) { CPU_FREE(made); });
@@ -55,15 +55,15 @@ std::optional<double> number_in(const std::string& path) {
     return words.empty() ? std::nullopt : number_of(words.front());
 }
 
-// The number behind `name` in a file of lines "name number".
+// The number after `name` in a file of lines "name number".
 std::optional<double> number_after(const std::string& path, std::string_view name) {
     const std::vector<std::string> words = words_of(path);
     const auto found = std::find(words.begin(), words.end(), name);
     return found == words.end() || found + 1 == words.end() ? std::nullopt : number_of(*(found + 1));
 }
 
-// Folders of the control groups that this process is in, each with its ancestors: a limit of any of them counts. A container
-// often sees its own group as the root, whatever /proc/self/cgroup calls it.
+// Folders of the control groups that this process is in, each with its ancestors: the limits of all of them count. A container
+// often sees its own group as the root, whatever /proc/self/cgroup says.
 std::vector<std::string> group_folders(const std::string& root, std::string_view controller) {
     std::vector<std::string> folders;
     const auto add = [&](const std::string& mount, std::string path) {
@@ -104,7 +104,8 @@ std::optional<double> quota_of(const std::string& folder) {
     return *quota / *period;
 }
 
-// What is left of a group's memory. Files that nobody uses count as used, and go when memory is wanted.
+// The memory that a group has left. Cached files that are not in use count as used, but the kernel frees them when memory is
+// needed.
 std::optional<double> memory_left(const std::string& folder) {
     auto limit = number_in(folder + "/memory.max");
     auto used = number_in(folder + "/memory.current");
@@ -159,7 +160,7 @@ std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
 std::optional<int> startable_processes(const std::string& root) {
     std::optional<int> left;
     rlimit limit{};
-    // The kernel does not count root's.
+    // The kernel does not count root's processes.
     if (::getuid() != 0 && ::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         left = std::max(0, as_int(static_cast<double>(limit.rlim_cur)) - threads_of_user(root));
     for (const std::string& folder : group_folders(root, "pids")) {

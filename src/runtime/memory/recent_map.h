@@ -74,7 +74,7 @@ class RecentMap {
         const std::lock_guard lock(mutex_);
         return nodes_.size();
     }
-    // Of all values, without those that are removed but still read.
+    // Bytes of all values, without those that are removed but still in use by a reader.
     std::size_t bytes() const {
         const std::lock_guard lock(mutex_);
         return bytes_;
@@ -88,7 +88,7 @@ class RecentMap {
         Node(const Key& k, const Value* v) : key(k), value(v) {}
         Key key;
         std::atomic<const Value*> value;
-        std::atomic<std::uint32_t> era{0};  // of the last read
+        std::atomic<std::uint32_t> era{0};  // the era of the last read
         std::size_t bytes = 0;
         bool must_stay = false;
     };

@@ -44,7 +44,7 @@ class Plan {
         const Device& device;
         std::uint64_t context_id = 0;
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
-        double recorded_us = 0;  // of a stored winner of exactly this problem; 0: none
+        double recorded_us = 0;  // the recorded time, if a stored winner of exactly this problem exists; otherwise 0
         double recorded_rival_us = 0;
         double regret = -1;  // expected loss against the best known kernel; negative: unknown
         CallForm form{};

@@ -116,11 +116,11 @@ class Machine {
     // Lets the other threads run before the caller checks again for something that has not arrived.
     virtual void wait_a_turn() = 0;
 
-    // Rounded once to nearest, ties to even; exact.
+    // Conversions: to_...() round once, to nearest, ties to even; from_...() are exact.
     virtual u16 to_half(double value) = 0;
     virtual u16 to_bfloat(double value) = 0;
     virtual float from_half(u16 bits) = 0;
-    // Values that are too large become the largest number.
+    // Values that are too large become the type's largest number.
     virtual u16 to_e4m3(float value) = 0;
     virtual u16 to_e5m2(float value) = 0;
 
