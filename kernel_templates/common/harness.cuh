@@ -1,5 +1,5 @@
-// Kernels for measuring and verifying, the same text for every problem: element types and layouts are run-time values. Parameter
-// lists, codes and layouts of results: harness.h.
+// Kernels for measuring and verifying, the same text for every problem: element types and layouts are run-time values. Parameter lists,
+// codes and layouts of results: harness.h.
 #include "common/dependent_launch.cuh"
 #include "common/number_format.cuh"
 #include "common/random.cuh"
@@ -167,8 +167,8 @@ __device__ u64 max_of_warp(u64 value) {
     return value;
 }
 
-// One atomic for a warp's sums and maximum, because all go to the same address, where a card performs about one in a nanosecond.
-// Counts of errors are rare. The bits of non-negative doubles are ordered like the numbers.
+// One atomic for a warp's sums and maximum, because all go to the same address, where a card performs about one in a nanosecond. Counts of
+// errors are rare. The bits of non-negative doubles are ordered like the numbers.
 __device__ void publish(const CompareResult& mine, CompareResult* result) {
     if (mine.violations != 0) {
         atomicAdd(&result->violations, mine.violations);
@@ -197,8 +197,7 @@ __device__ u64 bytes_unlike(const u8* data, u64 bytes, u32 byte) {
 }  // namespace
 
 extern "C" __global__ void autotune_fill(void* data, u64 format, int kind, f32 centre, f32 spread, i64 low, i64 high, i64 every,
-                                         u64 through, u64 seed, int tensor, i64 extent0, i64 extent1, i64 extent2, i64 extent3,
-                                         i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
+                                         u64 through, u64 seed, int tensor, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     const autotune_random::Fill fill = {kind, centre, spread, low, high, every, extent4};
     for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
@@ -240,9 +239,7 @@ extern "C" __global__ void autotune_redzone_check(const void* data, u64 bytes, u
 }
 
 // Checks the bytes between elements for changes.
-extern "C" __global__ void autotune_gap_check(const void* data, u64 format, u32 byte, u64* changed, i64 extent0, i64 extent1,
-                                              i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2,
-                                              i64 stride3, i64 stride4) {
+extern "C" __global__ void autotune_gap_check(const void* data, u64 format, u32 byte, u64* changed, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     const int size = Format{format}.bits() / 8;
     const u8* const bytes = static_cast<const u8*>(data);
@@ -271,8 +268,7 @@ extern "C" __global__ void autotune_checksum(const void* data, u64 bytes, u64* s
 }
 
 extern "C" __global__ void autotune_compare(const void* out, u64 format, const f64* expected, const f64* bound,
-                                            CompareResult* result, i64 extent0, i64 extent1, i64 extent2, i64 extent3,
-                                            i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
+                                            CompareResult* result, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     CompareResult mine = {};
     for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
@@ -284,8 +280,8 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
 
 // y += M x or, if `transposed`, y += M^T x, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the number of
 // elements that are not integers, which count as 0. A warp processes a part of a row, or 32 columns of some rows.
-extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd,
-                                            i64 rows, i64 cols, i64 ld, i64 batch, i64 batch_stride) {
+extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
+                                            i64 cols, i64 ld, i64 batch, i64 batch_stride) {
     const Matrix matrix = {rows, cols, ld, batch, batch_stride};
     const i64 along = transposed != 0 ? rows : cols;
     const i64 across = transposed != 0 ? (cols + 31) / 32 : rows;

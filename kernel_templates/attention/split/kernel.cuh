@@ -55,16 +55,13 @@ __device__ __forceinline__ void load_words(Words& to, const Element* from) {
 // Loads if `is_wanted`; otherwise the words stay as they are. It is a predicate, because loads could not be ordered around a
 // branch.
 __device__ __forceinline__ void load_words_if(bool is_wanted, Words& to, const Element* from) {
-#define AT_LOAD_IF(modifiers)                                                                                           \
+#define AT_LOAD_IF(modifiers)                                                                                             \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global" modifiers ".v4.u32 {%0, %1, %2, %3}, [%4];\n}" \
-                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])                                                   \
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])                                                     \
                  : "l"(from), "r"(static_cast<u32>(is_wanted)))
-    if constexpr (load_hint == global::load_default)
-        AT_LOAD_IF("");
-    else if constexpr (load_hint == global::load_no_allocate)
-        AT_LOAD_IF(".L1::no_allocate");
-    else
-        AT_LOAD_IF(".L1::no_allocate.L2::256B");
+    if constexpr (load_hint == global::load_default) AT_LOAD_IF("");
+    else if constexpr (load_hint == global::load_no_allocate) AT_LOAD_IF(".L1::no_allocate");
+    else AT_LOAD_IF(".L1::no_allocate.L2::256B");
 #undef AT_LOAD_IF
 }
 

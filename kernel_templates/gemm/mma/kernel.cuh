@@ -493,9 +493,8 @@ __device__ __forceinline__ void store_partial(const WarpTile& tile, float* parti
 
 // ---- entries ----
 
-// The arguments up to `workspace` are those of every gemm family. `packed_*`: the copies that _pack made of operands whose rows
-// are not aligned. With split_k > 1, block `split` sums k_per_split of K (a multiple of block_k), and _reduce adds the parts to
-// C.
+// The arguments up to `workspace` are those of every gemm family. `packed_*`: the copies that _pack made of operands whose rows are not
+// aligned. With split_k > 1, block `split` sums k_per_split of K (a multiple of block_k), and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_KERNEL(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, long long lda, long long ldb,
                     long long ldc, int batch, long long stride_a, long long stride_b, long long stride_c, float* workspace,
@@ -581,7 +580,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // Copies an operand with rows of any alignment to the workspace, with rows padded to 16 bytes.
-extern "C" __global__ void __launch_bounds__(256) AUTOTUNE_ENTRY(_pack)(const In* from, In* to, int rows, int cols, long long ld,
-                                                                        long long packed_ld, int batch, long long stride) {
+extern "C" __global__ void __launch_bounds__(256)
+    AUTOTUNE_ENTRY(_pack)(const In* from, In* to, int rows, int cols, long long ld, long long packed_ld, int batch, long long stride) {
     pack_rows(from, to, rows, cols, ld, packed_ld, batch, stride);
 }

@@ -46,8 +46,8 @@ static_assert(promote_k % 8 == 0 && block_k % promote_k == 0, "sums are promoted
 
 // ---- an operand's tile in shared memory ----
 
-// `extent` lines (rows of A, columns of B) by block_k of K, stored in the operand's own order. Chunks are XORed so that lanes
-// that read or write together use all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for other accesses.
+// `extent` lines (rows of A, columns of B) by block_k of K, stored in the operand's own order. Chunks are XORed so that lanes that read or
+// write together use all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for other accesses.
 template <int extent, bool k_contiguous>
 struct Tile {
     static constexpr int rows = k_contiguous ? extent : block_k;
@@ -116,12 +116,8 @@ using CopierB = Copier<block_n, trans_b, align_b>;
 
 // Lane 4 r + t has rows r and r + 8 of an mma's A, column r of its B, and of both k = t and t + 4. If A's rows are contiguous in
 // memory, rows r and r + 8 of an mma are rows 2 r and 2 r + 1 of the 16.
-__device__ __forceinline__ int lane_r() {
-    return static_cast<int>(threadIdx.x) % 32 / 4;
-}
-__device__ __forceinline__ int lane_t() {
-    return static_cast<int>(threadIdx.x) % 4;
-}
+__device__ __forceinline__ int lane_r() { return static_cast<int>(threadIdx.x) % 32 / 4; }
+__device__ __forceinline__ int lane_t() { return static_cast<int>(threadIdx.x) % 4; }
 
 // The elements of a warp's lines for one mma step: quads of 16 lines for A, and of two times 8 for B.
 template <int extent, bool k_contiguous, int lines, bool is_a>
@@ -181,12 +177,8 @@ using FragmentsA = Fragments<block_m, !trans_a, warp_m, true>;
 using FragmentsB = Fragments<block_n, trans_b, warp_n, false>;
 
 // Where the elements of an accumulator are in the warp's tile.
-__device__ __forceinline__ int row_of(int i, int upper) {
-    return i * 16 + (trans_a ? 2 * lane_r() + upper : lane_r() + 8 * upper);
-}
-__device__ __forceinline__ int col_of(int j, int odd) {
-    return j * 8 + 2 * lane_t() + odd;
-}
+__device__ __forceinline__ int row_of(int i, int upper) { return i * 16 + (trans_a ? 2 * lane_r() + upper : lane_r() + 8 * upper); }
+__device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_t() + odd; }
 
 // ---- sums ----
 
@@ -332,8 +324,7 @@ __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& o
             const f32* const values = &tile.acc[i / 2][j][i % 2 * 2];
             const int col = col_of(j, 0);
 #pragma unroll
-            for (int e = 0; e < 2; e += width)
-                store_run<width>(values + e, to + col + e, out.alpha, out.beta, out.cols - col - e);
+            for (int e = 0; e < 2; e += width) store_run<width>(values + e, to + col + e, out.alpha, out.beta, out.cols - col - e);
         }
     }
 }
@@ -384,8 +375,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
 
     WarpTile tile;
     {
-        Pipeline pipeline = {
-            ptx::shared_address(shared), 0, 0, {first_a, lda, at.row, m, k_count}, {first_b, ldb, at.col, n, k_count}};
+        Pipeline pipeline = {ptx::shared_address(shared), 0, 0, {first_a, lda, at.row, m, k_count}, {first_b, ldb, at.col, n, k_count}};
         for (int i = 0; i + 1 < stages; ++i) pipeline.copy();
         const FragmentsA from_a(warp_row);
         const FragmentsB from_b(warp_col);
@@ -405,8 +395,8 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     const Output out = split_k > 1 ? partial : whole;
     if (terms == 3 && !is_finite(tile)) {
         const i64 line_a = trans_a ? 1 : lda, line_b = trans_b ? ldb : 1;
-        store_exact_sums(
-            {first_a + row * line_a, first_b + col * line_b, trans_a ? lda : 1, trans_b ? 1 : ldb, line_a, line_b, k_count}, out);
+        store_exact_sums({first_a + row * line_a, first_b + col * line_b, trans_a ? lda : 1, trans_b ? 1 : ldb, line_a, line_b, k_count},
+                         out);
     } else {
         store_tile(tile, out);
     }
