@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint8_t kSizedRecord = 4, kParameterRecord = 0x17;  // of .nv.info: EIFMT_SVAL, EIATTR_KPARAM_INFO
 
-// A record at a place; false where the bytes end before.
+// The record at an offset; false if it extends beyond the end of the bytes.
 template <class Record>
 bool read_at(std::string_view bytes, std::size_t at, Record& record) {
     if (at > bytes.size() || bytes.size() - at < sizeof(Record)) return false;

@@ -9,14 +9,15 @@
 
 namespace autotune::jit {
 
-// Facts of a kernel that its cubin holds.
+// Facts about a kernel, read from its cubin.
 struct CubinKernel {
     std::vector<std::size_t> parameter_bytes;  // in order
-    // Machine code alone. Sections of shared memory appear beside a kernel that uses none when another kernel of the unit does.
+    // The machine code only. Other sections depend on the unit's other kernels: one that uses shared memory adds sections for
+    // all.
     std::string code;
 };
 
-// By symbol. Empty for bytes that are no cubin, or one of a form that is not known.
+// By symbol. Empty for bytes that are not a cubin, or a cubin in an unknown form.
 std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> cubin);
 
 }  // namespace autotune::jit

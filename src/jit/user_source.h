@@ -19,9 +19,9 @@ struct UserUnit {
 
 std::vector<std::pair<std::string, std::string>> entry_names(const std::vector<StepDefinition>& steps);
 
-// One translation unit: the <...> includes at the top of the first file, then the macros, then the rest. Headers of others
-// therefore never see the macros. The user's line numbers and file names stay. Kernels are renamed by macros, so that profilers
-// and drivers tell instances apart.
+// One translation unit: the <...> includes at the top of the first file, then the macros, then the rest, so that other people's
+// headers never see the macros. The user's line numbers and file names are kept. Kernels are renamed by macros, so that profilers
+// and drivers can tell instances apart.
 std::string user_source(const KernelSource& source, const UserUnit& unit, const std::string& symbol);
 
 }  // namespace autotune::jit

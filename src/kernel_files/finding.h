@@ -14,14 +14,14 @@ struct Place {
     std::string text() const;  // "conv2d.toml:113:41"
 };
 
-// A fault of a kernel file, or a warning, for a person.
+// A fault in a kernel file, or a warning, as text for a person.
 struct Finding {
     Place place;
     std::string text;
     bool is_warning = false;
-    std::string line = {};  // of the file, to show
+    std::string line = {};  // the line of the file, to show it
 
-    // "FILE:LINE:COLUMN: TEXT", then the line and a mark below the place where there is one.
+    // "FILE:LINE:COLUMN: TEXT", then the line with a mark below the place, if there is one.
     std::string told() const;
 };
 

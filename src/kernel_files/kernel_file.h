@@ -11,13 +11,13 @@
 
 namespace autotune::kernel_files {
 
-// A user's kernel file as read: an op and its only family, and where its expressions stand. README.md has the format.
+// A user's kernel file after reading: an op, its only family, and the places of its expressions. README.md describes the format.
 struct KernelFile {
     std::string path;
     std::string text;
     FamilyDefinition family;                   // with its op
     std::map<std::string, Place> expressions;  // by their text; the first place of each
-    std::vector<std::string> bad_expressions;  // that do not parse: told already
+    std::vector<std::string> bad_expressions;  // expressions that do not parse, which has been reported
 
     const OpDefinition& op() const { return *family.op; }
     // The finding of an expression's error, at its place.
@@ -27,24 +27,24 @@ struct KernelFile {
 
 struct Loaded {
     KernelFile file;
-    std::vector<Finding> findings;  // empty, or warnings alone: `file` is whole
+    std::vector<Finding> findings;  // `file` is complete if this is empty or has only warnings
     bool is_whole() const;
 };
 
 struct LoadOptions {
-    std::vector<std::string> taken_names = {};      // ops and aliases that there are
-    std::vector<std::string> taken_options = {};    // flags of the command, whose names no attribute can have
-    std::vector<std::string> toolkit_folders = {};  // where cuda_fp16.h and its like may lie
+    std::vector<std::string> taken_names = {};      // names of existing ops and aliases
+    std::vector<std::string> taken_options = {};    // flags of the command, which no attribute may be named after
+    std::vector<std::string> toolkit_folders = {};  // folders to search for cuda_fp16.h and the like
 };
 
-// Reads a kernel file, its source and the headers that the source includes. Starts nothing, compiles nothing. Everything that is
-// wrong is a finding.
+// Reads a kernel file, its source and the headers that the source includes. Starts no process and compiles nothing. Every fault
+// becomes a finding.
 Loaded load(const std::string& path, const LoadOptions& options);
 
-// Checks that need no compiler, on every example and config: names, types, geometry, sizes. REQUIRES: the file is whole.
+// Checks that need no compiler, on every example and config: names, types, geometry, sizes. REQUIRES: the file is complete.
 std::vector<Finding> check(const KernelFile& file, const std::vector<Device>& devices);
 
-// The definition. Throws Error{usage} with the first finding, and how many more there are.
+// The definition. Throws Error{usage} with the first finding and the number of others.
 FamilyDefinition load_or_throw(const std::string& path, const LoadOptions& options);
 
 }  // namespace autotune::kernel_files

@@ -12,7 +12,7 @@
 
 namespace autotune::kernel_files {
 
-// Where a reading collects what is wrong.
+// Collects the findings while a file is read.
 class Reading {
   public:
     Reading(Loaded& loaded, std::string path) : loaded_(loaded), path_(std::move(path)) {}
@@ -21,14 +21,14 @@ class Reading {
     void fault(const toml::node& node, const std::string& text) { fault(place_of(node), text); }
     Place place_of(const toml::source_region& region, std::size_t length = 1) const;
     Place place_of(const toml::node& node) const { return place_of(node.source()); }
-    // Of a text between quotes: where its first character stands.
+    // The place of the first character of a text in quotes.
     Place inside(const toml::node& node) const;
     KernelFile& file() const { return loaded_.file; }
     Loaded& loaded() { return loaded_; }
     const std::string& path() const { return path_; }
     std::size_t faults() const;
 
-    // Keeps the place of an expression and parses it; a fault if that fails.
+    // Stores the place of an expression and parses it; a finding if that fails.
     bool take_expression(const std::string& text, const Place& place);
 
   private:
@@ -36,7 +36,7 @@ class Reading {
     std::string path_;
 };
 
-// One table of the file, whose keys are read once each; finish() complains of the others.
+// One table of the file. Each of its keys is read once; finish() reports keys that were not read.
 class TableReader {
   public:
     TableReader(Reading& reading, const toml::table& table, std::string title)
@@ -54,15 +54,15 @@ class TableReader {
     std::optional<std::int64_t> integer(std::string_view key);
     std::optional<double> number(std::string_view key);
     std::optional<bool> boolean(std::string_view key);
-    // An expression: a text, an integer, a float or a boolean.
+    // An expression: text, an integer, a float or a boolean.
     std::string expression(std::string_view key, const std::string& otherwise);
     std::vector<std::string> expressions(std::string_view key, std::size_t most);
     std::vector<std::string> texts(std::string_view key);
     std::string expression_of(const toml::node& node, std::string_view key);
-    // Tables of an array of tables.
+    // The tables of an array of tables.
     std::vector<const toml::table*> tables(std::string_view key);
     const toml::table* table(std::string_view key);
-    // Keys that the format has and this version does not do yet.
+    // Keys of the format that this version does not support yet.
     void later(const std::vector<std::string>& keys);
     void finish();
     Reading& reading() { return reading_; }

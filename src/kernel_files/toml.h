@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-// toml++ 3.3 asserts where it meets a control character in a table's header, and in a build without assertions goes on with what
-// it took for granted. Here an assertion of its is an exception, in every build.
+// toml++ 3.3 asserts if it finds a control character in a table's header, and without assertions it continues in an invalid
+// state. Here its assertions throw exceptions, in every build.
 namespace autotune::kernel_files {
 [[noreturn]] inline void toml_assertion() {
     throw std::logic_error("an assertion of toml++");

@@ -9,10 +9,11 @@
 
 namespace autotune::cli {
 
-// Files that `--kernel` names on a line of words. They are read before the words are: a file brings options of its own.
+// The files that `--kernel` names on a command line. They are read before the other words, because a file adds options of its
+// own.
 std::vector<std::string> kernel_paths_in(const std::vector<std::string>& words);
 
-// Names that a user's op cannot have, and where headers of CUDA's toolkit lie.
+// The names that a user's op cannot have, and the folders of CUDA's toolkit headers.
 kernel_files::LoadOptions kernel_load_options(const Environment& environment, Services& services);
 
 }  // namespace autotune::cli
