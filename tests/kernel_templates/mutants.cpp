@@ -88,7 +88,7 @@ bool runs_on_host(const Mutant& mutant) {
     const bool has_cluster = has(mutant.config, "cluster_m=2") || has(mutant.config, "cluster_n=2") ||
                              has(mutant.config, "cluster_k=2") ||
                              (mutant.family == "attention/split" && has(mutant.config, "join=2"));
-    const bool lacks_a_fence = has(mutant.find, "fence");  // which has no effect there
+    const bool lacks_a_fence = has(mutant.find, "fence");  // fences have no effect on the host
     // Lost digits do not show in sums that need none of them.
     const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";
     // Tiles too large to run quickly on the host.

@@ -221,7 +221,7 @@ TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
         return result_of(sandbox.autotune(with_words(tune, {"--db", path}))).at("evidence").at("tried").get<int>();
     };
     const int tried = all.at("evidence").at("tried").get<int>();
-    ASSERT_GT(tried, 16);  // this many of the known ones are measured again in any case
+    ASSERT_GT(tried, 16);  // 16 of the known ones are measured again in any case
     EXPECT_EQ(tried_with("the same"), 16);
     EXPECT_EQ(tried_with(""), tried);
 }
