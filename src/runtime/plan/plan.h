@@ -138,7 +138,7 @@ class Plan {
     std::string candidate_;
     std::shared_ptr<const Plan> when_zero_;
     mutable std::atomic<bool> is_outdated_{false};
-    std::shared_ptr<std::atomic<std::int64_t>> calls_;  // counts launches, if a winner could improve the plan; otherwise nullptr
+    std::shared_ptr<std::atomic<std::int64_t>> calls_;  // counts launches, if the plan was noted as a miss; otherwise nullptr
     std::size_t zero_scalar_;
     std::size_t workspace_bytes_ = 0, workspace_zero_bytes_ = 0;
     // Offsets of the two plans' workspaces in the one that a call passes: both have their counters end at one address.
