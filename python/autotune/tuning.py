@@ -196,7 +196,7 @@ def tune(
     """Finds the fastest kernel for one problem and stores it.
 
     problem: a Problem, or an op's name or alias with a shape: tune("hgemm", "4096x4096x2048", layout="nt").
-    budget: "40s", "5m" or "200t" (trials); trials: the most candidates to try; retune: search even if a winner is stored.
+    budget: "7s", "5m" or "200t" (trials); trials: the most candidates to try; retune: search even if a winner is stored.
     progress: called with a line for each trial, on a thread of its own; an exception raised there ends the search.
     options: any other flag of `autotune tune` or option of the op, with _ for -: family="gemm/mma", layout="nt".
     Raises CommandError, with the command's exit code; without a GPU kernels are compiled and ranked, and `timed` is False.

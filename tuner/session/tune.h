@@ -26,11 +26,14 @@ namespace autotune::tuner {
 // When to stop searching. The first limit that is reached counts. The final rounds come after the search, are part of `seconds`,
 // and take no longer than the search.
 struct Budget {
-    double seconds = 40;
+    double seconds = 7;
     int trials = 0;              // 0: no limit
     int patience = 100;          // trials without an improvement
     double target_gain = 0.005;  // share of the time: the search ends when the expected gain falls below this; 0: never
     double target_us = 0;        // a fast enough time; 0: none
+    // Whether the search of a problem is cut short if earlier problems of its class on this card order the candidates; a sweep
+    // sets it.
+    bool trusts_learning = false;
 };
 
 struct Choice {
@@ -179,8 +182,9 @@ constexpr double kBlock_s = 1;
 constexpr int kJudgingTurns = 2;
 constexpr double kLeastBlock_s = 0.3;
 // Blocks before the first one that counts: a card that was below its limit, or is cool, exceeds it for a second or two. Of three
-// blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700.
-constexpr int kSettlingBlocks = 2;
+// blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700. One is
+// enough after rounds that ran at the limit, before blocks that decide.
+constexpr int kSettlingBlocks = 2, kSettlingToJudge = 1;
 
 struct BenchResult {
     std::vector<BenchRow> rows;

@@ -126,13 +126,16 @@ TEST_F(FirstCandidates, ObeyPins) {
 TEST_F(FirstCandidates, AreOrderedByWhatWasLearned) {
     const Candidates::Part& part = candidates_->parts().front();
     const Candidate before = candidates_->first().at(1);
-    CostCorrection correction{.family = "gemm/mma", .template_identity = part.template_identity};
+    CostCorrection correction{.family = "gemm/mma", .template_identity = part.template_identity, .problems = 3};
     correction.effects.push_back({"block_m", before.config["block_m"], 1.0, 30});
     const auto corrected = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
                                                 {.families = {"gemm/mma"}, .pins = {}, .named = {}});
     corrected->correct({correction});
     corrected->choose_first({});
     EXPECT_NE(corrected->first().at(0).config["block_m"], before.config["block_m"]);
+    const auto is_as_before = [&](const Candidate& one) { return one.config["block_m"] == before.config["block_m"]; };
+    EXPECT_TRUE(std::any_of(corrected->first().begin(), corrected->first().end(), is_as_before))
+        << "what the cost model alone puts first is tried too";
     correction.template_identity = "of another text";
     const auto unmoved = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
                                               {.families = {"gemm/mma"}, .pins = {}, .named = {}});

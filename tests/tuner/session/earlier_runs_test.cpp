@@ -50,6 +50,28 @@ class EarlierRunsTest : public testing::Test {
     const EarlierRuns::Today today_{"13.0", kMethod, false};
 };
 
+// Another class of the same family tells what a parameter is worth, until the problem's own is known.
+TEST_F(EarlierRunsTest, CorrectionsAreOfTheClassElseOfTheOneThatIsKnownBest) {
+    const auto correction = [&](const std::string& class_key, int problems, const std::string& nvrtc = "13.0") {
+        return CostCorrection{.device_key = services_.device.identity.key(),
+                              .family = "gemm/simt",
+                              .template_identity = candidates_.part_of(0).template_identity,
+                              .nvrtc = nvrtc,
+                              .class_key = class_key,
+                              .problems = problems};
+    };
+    const auto nearest = [&] {
+        std::vector<std::string> classes;
+        for (const CostCorrection& one : nearest_corrections(problem_, services_, "13.0")) classes.push_back(one.class_key);
+        return classes;
+    };
+    EXPECT_THAT(nearest(), testing::IsEmpty());
+    store_.put_corrections(std::vector{correction("few", 2), correction("most", 5), correction("older NVRTC", 9, "12.4")});
+    EXPECT_THAT(nearest(), testing::ElementsAre("most"));
+    store_.put_corrections(std::vector{correction(problem_.class_key(), 1)});
+    EXPECT_THAT(nearest(), testing::ElementsAre(problem_.class_key()));
+}
+
 TEST_F(EarlierRunsTest, WithoutAStoreNothingIsKnown) {
     services_.store = nullptr;
     const EarlierRuns runs = read();

@@ -7,7 +7,7 @@ namespace {
 
 TEST(LaneMessages, WhatALaneIsToldArrivesAsItWasSent) {
     LaneBegin begin;
-    begin.each.budget = {.seconds = 3, .trials = 4, .patience = 5, .target_gain = 0.25, .target_us = 6};
+    begin.each.budget = {.seconds = 3, .trials = 4, .patience = 5, .target_gain = 0.25, .target_us = 6, .trusts_learning = true};
     begin.each.choice = {.families = {"gemm/simt"}, .pins = {{"block_m", 64}}, .named = "some_name"};
     begin.each.seed = 7;
     begin.each.strategy = "random";
@@ -35,6 +35,7 @@ TEST(LaneMessages, WhatALaneIsToldArrivesAsItWasSent) {
     EXPECT_EQ(write(read_begin(Json::parse(sent.dump()))).dump(), sent.dump());
     const LaneBegin read = read_begin(sent);
     EXPECT_EQ(read.each.budget.target_gain, 0.25);
+    EXPECT_TRUE(read.each.budget.trusts_learning);
     EXPECT_EQ(read.each.budget.target_us, 6);
     EXPECT_EQ(read.each.choice.pins, begin.each.choice.pins);
     EXPECT_FALSE(read.each.learning);

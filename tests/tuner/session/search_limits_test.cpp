@@ -70,12 +70,35 @@ TEST(SearchLimits, ASearchEndsWhenGoingOnIsExpectedToGainLessThanTheTarget) {
     EXPECT_EQ(why_search_ends(budget(40), now), std::nullopt) << "not known yet";
 }
 
-TEST(SearchLimits, AShortBudgetRacesTheFirstTen) {
-    EXPECT_EQ(why_search_ends(budget(4), state(9, 1)), std::nullopt);
-    EXPECT_THAT(why_search_ends(budget(4), state(10, 1)), Optional(std::string("short budget")));
-    EXPECT_EQ(why_search_ends(budget(4), state(10, 1, std::nullopt)), std::nullopt) << "nothing was right yet";
-    EXPECT_EQ(why_search_ends(budget(5.1), state(10, 1)), std::nullopt);
+TEST(SearchLimits, OfAShortBudgetHalfIsForTheRace) {
+    EXPECT_EQ(why_search_ends(budget(4), state(10, 1.9)), std::nullopt) << "ten are too few while there is time";
+    EXPECT_THAT(why_search_ends(budget(4), state(10, 2.1)), Optional(std::string("budget")));
     EXPECT_DOUBLE_EQ(finals_seconds(budget(4), 0.5, 1), 3) << "the race has what is left";
+}
+
+TEST(SearchLimits, WhereBlocksWillJudgeTheirTimeIsKeptToo) {
+    SearchState now = state(100, 5.2);
+    EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt);
+    now.draws_power = true;
+    EXPECT_THAT(why_search_ends(budget(7), now), Optional(std::string("budget")));
+    now.elapsed_s = 3.6;
+    EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt) << "1.2 s and three contestants' blocks of 2.1 s are left";
+}
+
+TEST(SearchLimits, ASweepsSearchIsShortWhereEarlierProblemsOrderTheCandidates) {
+    Budget sweep = budget(7);
+    sweep.trusts_learning = true;
+    SearchState now = state(30, 0.7);
+    now.search_s = 0.61;
+    EXPECT_EQ(why_search_ends(sweep, now), std::nullopt) << "nothing was learned";
+    now.learned_problems = 2;
+    EXPECT_THAT(why_search_ends(sweep, now), Optional(std::string("learned from 2 problems")));
+    EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt) << "a tune of one problem";
+    now.search_s = 0.59;
+    EXPECT_EQ(why_search_ends(sweep, now), std::nullopt);
+    now.search_s = 2;
+    now.tried = 13;
+    EXPECT_EQ(why_search_ends(sweep, now), std::nullopt) << "the compilers were slow";
 }
 
 TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
@@ -87,7 +110,8 @@ TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
 
 TEST(SearchLimits, BlocksTakeAShareOfTheBudgetBesideIt) {
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(40)), 3.2);
-    EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.8) << "two contestants and what is not counted";
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.5) << "two contestants and what is not counted";
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(7)), 2.1) << "three of them";
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(100)), 6);
 }
 

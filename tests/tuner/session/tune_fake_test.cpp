@@ -254,11 +254,11 @@ TEST(TuneOnFake, ASearchEndsWhenGoingOnIsExpectedToGainTooLittle) {
     EXPECT_GT(late.at("tried"), soon.at("tried"));
 }
 
-TEST(TuneOnFake, AShortBudgetRacesTheFirstTen) {
+// Ten candidates were too few where there was time for more.
+TEST(TuneOnFake, AShortBudgetIsUsedForMoreThanTheFirstTen) {
     Sandbox sandbox;
     const Json evidence = result_of(sandbox.autotune(test::wide_tune("4s"))).at("evidence");
-    EXPECT_EQ(evidence.at("stopped_by"), "short budget");
-    EXPECT_EQ(evidence.at("tried"), 10);
+    EXPECT_GT(evidence.at("tried"), 10);
 }
 
 std::vector<CostCorrection> learned_in(const Sandbox& sandbox) {

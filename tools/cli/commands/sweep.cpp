@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -24,6 +25,8 @@ namespace autotune::cli {
 namespace {
 
 using State = tuner::SweepItem::State;
+
+constexpr std::array kLimits = {"budget", "trials", "patience", "target", "target-gain"};  // of the search for each problem
 
 // An item that ended, and whether its winner was stored.
 struct Swept {
@@ -337,6 +340,9 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
         session.services().learn_versions(gpu, session.nvrtc_path());
     }
     options.each = tune_options_of(session, problems.front(), gpus.front().device);
+    // A limit on the command line holds for each problem.
+    const bool has_limits = std::any_of(kLimits.begin(), kLimits.end(), [&](const char* limit) { return arguments.has(limit); });
+    options.each.budget.trusts_learning = !has_limits;
     db::WinnerStore& store = session.open_store();
     ProgressLine progress(session);
     progress.set_prefix(fmt::format("1/{}", problems.size()));

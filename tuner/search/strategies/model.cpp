@@ -37,13 +37,16 @@ constexpr double kMarginHalfLife = 20;  // evaluations without progress after wh
 // After this many evaluations without progress, and again after each kStallAgain more, each parameter of the best point is varied
 // once: the model may have learned about a parameter where it does not matter, or where another one hides its effect.
 constexpr std::size_t kStall = 5, kStallAgain = 25;
-// The expected gain is summed over this many of the most promising points, each reduced by what the points before it would
-// reveal. The number is that of the points tried, within these limits.
+// The gain of going on is that of the best of so many of the most promising points, each as far as those before it do not tell
+// its time. They are as many as were tried, within these limits.
 constexpr std::size_t kLeastOutlookPoints = 16, kOutlookPoints = 64;
-// The sum is scaled by the share of predicted improvement that came true for the points tried. This share of the best time counts
-// as predicted and achieved at the start.
-constexpr double kTrustedGain = 0.03;
-constexpr double kBeliefHalfLife = 15;  // evaluations after which a point counts half in that
+constexpr int kOutlookSteps = 48;  // of the integral over improvements
+// It is corrected by how much of the improvement that was expected of the points tried came true. That counts as if this share of
+// the best time had been expected, and had come true, beforehand.
+constexpr double kTrustedGain = 0.02;
+constexpr double kBeliefHalfLife = 40;  // points after which what came true of one counts half
+// So many points given on the model's word are reported before its outlook counts: a model of seeds alone knows of no neighbours.
+constexpr int kLeastTested = 6;
 
 // Logarithm of the expected improvement on `best` (Jones, Schonlau, Welch 1998), by its asymptote if the density underflows.
 double log_improvement(const Belief& belief, double best) {
@@ -166,7 +169,8 @@ class Model final : public BaseStrategy {
     std::optional<double> expected_gain() override {
         if (std::isinf(best_) || history_.size() < kStarts) return 1;
         absorb();
-        return -improvement_left() / best_ * (came_true_ + kTrustedGain) / (expected_sum_ + kTrustedGain);
+        const double gain = -improvement_left() / best_ * (came_true_ + kTrustedGain) / (expected_sum_ + kTrustedGain);
+        return tested_ < kLeastTested && fresh_count() > 0 ? 1 : std::min(gain, 1.0);
     }
 
   private:
@@ -279,29 +283,62 @@ class Model final : public BaseStrategy {
         expected_sum_ *= fading;
         came_true_ *= fading;
         expected_sum_ += expected_improvement(believed->second, best_) / -best_;
+        ++tested_;
         if (time_us) came_true_ += std::max(0.0, best_ - value_of(*time_us, reference_us_)) / -best_;
     }
 
-    // The expected improvement, in values, of the fresh points and those in progress together.
-    double improvement_left() {
-        std::vector<std::pair<double, std::size_t>> promising;  // improvement and point
-        for (const auto& [point, belief] : believed_) promising.emplace_back(expected_improvement(belief, best_), point);
+    // A point that may improve on the best one.
+    struct Promise {
+        double improvement = 0;  // expected
+        Belief belief;
+        std::size_t point = 0;
+    };
+
+    // The most promising of the fresh points and of those still being tried, best first.
+    std::vector<Promise> most_promising_ones() {
+        std::vector<Promise> all;
+        for (const auto& [point, belief] : believed_) all.push_back({expected_improvement(belief, best_), belief, point});
         const std::span<const std::size_t> columns = surrogate_.columns();
         for (std::size_t column = 0; column < columns.size(); ++column) {
             if (!is_fresh(columns[column])) continue;
-            promising.emplace_back(expected_improvement(surrogate_.belief(column), best_), columns[column]);
+            const Belief belief = surrogate_.belief(column);
+            all.push_back({expected_improvement(belief, best_), belief, columns[column]});
         }
-        const std::size_t count = std::min({kOutlookPoints, std::max(kLeastOutlookPoints, history_.size()), promising.size()});
-        std::partial_sort(promising.begin(), promising.begin() + static_cast<std::ptrdiff_t>(count), promising.end(),
-                          std::greater<>());
-        double sum = 0;
-        for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t count = std::min({kOutlookPoints, std::max(kLeastOutlookPoints, history_.size()), all.size()});
+        std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count), all.end(),
+                          [](const Promise& left, const Promise& right) {
+                              return std::pair(-left.improvement, left.point) < std::pair(-right.improvement, right.point);
+                          });
+        all.resize(count);
+        return all;
+    }
+
+    // The improvement that the best of the most promising points is expected to be, in values: the integral over improvements of
+    // the chance that any of them is larger. A sum over the points would count twice what one of them alone can bring.
+    double improvement_left() {
+        const std::vector<Promise> promising = most_promising_ones();
+        std::vector<double> share;  // of each, that those before it do not tell
+        double most = 0;
+        for (std::size_t i = 0; i < promising.size(); ++i) {
             double known = 0;
             for (std::size_t j = 0; j < i; ++j)
-                known = std::max(known, surrogate_.similarity(promising[i].second, promising[j].second));
-            sum += promising[i].first * (1 - known * known);
+                known = std::max(known, surrogate_.similarity(promising[i].point, promising[j].point));
+            const Belief& belief = promising[i].belief;
+            share.push_back((1 - known * known) * (1 - belief.failure));
+            most = std::max(most, best_ - belief.mean + 4 * belief.deviation);
         }
-        return sum;
+        double sum = 0;
+        for (int step = 0; step < kOutlookSteps; ++step) {
+            const double value = best_ - most * (step + 0.5) / kOutlookSteps;
+            double log_none = 0;
+            for (std::size_t i = 0; i < promising.size(); ++i) {
+                const Belief& belief = promising[i].belief;
+                const double slower = std::erfc((value - belief.mean) / belief.deviation / std::numbers::sqrt2) / 2;
+                log_none += share[i] * std::log(std::max(slower, std::numeric_limits<double>::min()));
+            }
+            sum -= std::expm1(log_none);
+        }
+        return sum * most / kOutlookSteps;
     }
 
     // For the next parameter of the best point, in random order: the most promising of the points that differ only in it.
@@ -385,8 +422,9 @@ class Model final : public BaseStrategy {
     std::vector<std::size_t> axes_;  // parameters of the best point still to be varied in this round
     std::size_t next_round_ = kStall;
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
-    double expected_sum_ = 0, came_true_ = 0;  // over the reported points, in shares of the best time
-    double reference_us_ = 0;                  // the first reported time
+    double expected_sum_ = 0, came_true_ = 0;  // improvement of the points reported, in shares of the best time
+    int tested_ = 0;                           // points whose improvement was expected, and which were reported
+    double reference_us_ = 0;                  // the first time heard
     double best_ = std::numeric_limits<double>::infinity();
     double worst_ = -std::numeric_limits<double>::infinity();
 };

@@ -20,12 +20,25 @@ constexpr std::array kPhases = {&TunePhases::start_s,       &TunePhases::setup_s
 // Members are bound by position, so that a member that is added to a struct and forgotten here does not compile.
 Json write_options(const TuneOptions& options) {
     const auto& [budget, choice, seed, strategy, finalists, tie_gap, retune, learning, method, keep] = options;
-    const auto& [seconds, trials, patience, target_gain, target_us] = budget;
+    const auto& [seconds, trials, patience, target_gain, target_us, trusts_learning] = budget;
     const auto& [families, pins, named] = choice;
-    return {{"seconds", seconds},     {"trials", trials},     {"patience", patience},           {"target_gain", target_gain},
-            {"target_us", target_us}, {"families", families}, {"pins", records::json_of(pins)}, {"named", named},
-            {"seed", seed},           {"strategy", strategy}, {"finalists", finalists},         {"tie_gap", tie_gap},
-            {"retune", retune},       {"learning", learning}, {"method", method.text()},        {"keep", keep}};
+    return {{"seconds", seconds},
+            {"trials", trials},
+            {"patience", patience},
+            {"target_gain", target_gain},
+            {"target_us", target_us},
+            {"families", families},
+            {"pins", records::json_of(pins)},
+            {"named", named},
+            {"trusts_learning", trusts_learning},
+            {"seed", seed},
+            {"strategy", strategy},
+            {"finalists", finalists},
+            {"tie_gap", tie_gap},
+            {"retune", retune},
+            {"learning", learning},
+            {"method", method.text()},
+            {"keep", keep}};
 }
 
 TuneOptions read_options(const Json& json) {
@@ -35,6 +48,7 @@ TuneOptions read_options(const Json& json) {
     options.budget.patience = json.at("patience").get<int>();
     options.budget.target_gain = json.at("target_gain").get<double>();
     options.budget.target_us = json.at("target_us").get<double>();
+    options.budget.trusts_learning = json.at("trusts_learning").get<bool>();
     options.choice.families = json.at("families").get<std::vector<std::string>>();
     options.choice.pins = records::read_config(json.at("pins"), "pins");
     options.choice.named = json.at("named").get<std::string>();

@@ -76,9 +76,14 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    // Blocks of each contestant, in this order and back, once the card has settled; empty if one could not be run. After the
-    // first block, contestants slower than the fastest by more than `out_ratio` get no more. REQUIRES: order is not empty.
-    std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds, double out_ratio);
+    // Blocks of each contestant, in this order and back, once the card has settled; empty if one could not be run.
+    // REQUIRES: order is not empty.
+    std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
+    // The blocks of the first of `near`, and of the contestants that were faster by more than the tie gap in every turn. Empty if
+    // a block could not be run.
+    std::map<std::size_t, Blocks> those_that_last(const std::vector<std::size_t>& near, double block_s);
+    bool settle(std::size_t contestant, double seconds);
+    bool play_turn(const std::vector<std::size_t>& order, double seconds, std::map<std::size_t, Blocks>& blocks);
     void drop_unmeasured();
     bool out_of_time() const;
 

@@ -1,7 +1,6 @@
 // Measurements of contestants in addition to the rounds; they decide only at the power limit.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "src/core/statistics/statistics.h"
 #include "tuner/session/race/final_race.h"
@@ -15,7 +14,6 @@ constexpr double kOtherTurn_us = 1'500;
 constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is lowered to keep the power limit
 constexpr double kNearWinner = 1.03;      // in rounds: no block has outweighed a larger lead
 constexpr std::size_t kMostJudged = 5;
-constexpr double kOutOfBlocks = 1.015;  // after one block: blocks of one kernel differ by less than half of that
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
     std::vector<Conditions> seen;
@@ -84,20 +82,47 @@ std::optional<double> FinalRace::time_after_us(std::size_t contestant, Predecess
     return known == after_us_[contestant].end() ? std::nullopt : std::optional(known->second);
 }
 
-std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds,
-                                                                    double out_ratio) {
+std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds) {
     std::map<std::size_t, Blocks> blocks;
-    if (session_.lost() || !session_.block(static_cast<int>(order.front()), kSettlingBlocks * seconds)) return {};
+    if (!settle(order.front(), kSettlingBlocks * seconds)) return {};
     for (int turn = 0; turn < turns; ++turn) {
-        for (const std::size_t contestant : order) {
-            const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), seconds);
-            if (!block) return {};
-            blocks[contestant].push_back(*block);
-        }
-        double best_us = std::numeric_limits<double>::infinity();
-        for (const auto& [contestant, played] : blocks) best_us = std::min(best_us, mean_us(played));
-        std::erase_if(order, [&](std::size_t one) { return mean_us(blocks.at(one)) > out_ratio * best_us; });
+        if (!play_turn(order, seconds, blocks)) return {};
         std::reverse(order.begin(), order.end());  // so that no contestant always follows the same one
+    }
+    return blocks;
+}
+
+bool FinalRace::settle(std::size_t contestant, double seconds) {
+    return !session_.lost() && session_.block(static_cast<int>(contestant), seconds).has_value();
+}
+
+bool FinalRace::play_turn(const std::vector<std::size_t>& order, double seconds, std::map<std::size_t, Blocks>& blocks) {
+    for (const std::size_t contestant : order) {
+        const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), seconds);
+        if (!block) return false;
+        blocks[contestant].push_back(*block);
+    }
+    return true;
+}
+
+// The winner of the rounds comes first, so that a card that is still cool favours it; in the second turn the others come before
+// it. A lead below the tie gap in one of the turns may be noise. So there is no second turn if nothing leads in the first.
+std::map<std::size_t, FinalRace::Blocks> FinalRace::those_that_last(const std::vector<std::size_t>& near, double block_s) {
+    std::map<std::size_t, Blocks> blocks;
+    if (!settle(near.front(), kSettlingToJudge * block_s) || !play_turn(near, block_s, blocks)) return {};
+    const std::size_t leader = near.front();
+    for (int turn = 1; turn <= kJudgingTurns && blocks.size() > 1; ++turn) {
+        const auto at = static_cast<std::size_t>(turn - 1);
+        const double leader_us = blocks.at(leader)[at].launch_us;
+        std::erase_if(blocks, [&](const auto& one) {
+            return one.first != leader && one.second[at].launch_us * (1 + options_.rounds.tie_gap) >= leader_us;
+        });
+        if (turn == kJudgingTurns || blocks.size() == 1) break;
+        std::vector<std::size_t> order;
+        for (const auto& [contestant, played] : blocks)
+            if (contestant != leader) order.push_back(contestant);
+        order.push_back(leader);
+        if (!play_turn(order, block_s, blocks)) return {};
     }
     return blocks;
 }
@@ -107,26 +132,21 @@ std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<
 Verdict FinalRace::verdict(double seconds) {
     Verdict of_rounds = rounds_->verdict();
     if ((of_rounds.conditions.throttle_reasons.value_or(0) & kPowerCap) == 0) return of_rounds;
-    const double affordable = std::max(0.0, (seconds / kLeastBlock_s - kSettlingBlocks) / kJudgingTurns);
+    const double affordable = std::max(0.0, (seconds / kLeastBlock_s - kSettlingToJudge) / kJudgingTurns);
     const std::vector<std::size_t> near = rounds_->near_to(
-        of_rounds.winner, kNearWinner, std::clamp(static_cast<std::size_t>(affordable), std::size_t{2}, kMostJudged));
+        of_rounds.winner, kNearWinner, std::clamp(static_cast<std::size_t>(affordable + 1e-6), std::size_t{2}, kMostJudged));
     if (near.size() < 2) return of_rounds;
-    const auto blocks_played = static_cast<double>(kJudgingTurns * near.size() + kSettlingBlocks);
+    const auto blocks_played = static_cast<double>(kJudgingTurns * near.size() + kSettlingToJudge);
     const double block_s = std::clamp(seconds / blocks_played, kLeastBlock_s, kBlock_s);
     std::map<std::size_t, double> times_us;
-    for (const auto& [contestant, blocks] : blocks_in_turns(near, kJudgingTurns, block_s, kOutOfBlocks))
-        times_us[contestant] = mean_us(blocks);
-    if (times_us.empty()) return of_rounds;
-    const auto fastest = std::min_element(
-        near.begin(), near.end(), [&](std::size_t left, std::size_t right) { return times_us.at(left) < times_us.at(right); });
-    const auto is_close = [&](std::size_t contestant) {
-        return times_us.at(contestant) <= times_us.at(*fastest) * (1 + options_.rounds.tie_gap);
-    };
-    if (is_close(of_rounds.winner)) return of_rounds;
-    const auto previous = std::find_if(near.begin(), near.end(), [&](std::size_t contestant) {
-        return contestants_[contestant].info.is_previous_winner && is_close(contestant);
+    for (const auto& [contestant, blocks] : those_that_last(near, block_s)) times_us[contestant] = mean_us(blocks);
+    if (times_us.size() < 2) return of_rounds;
+    const auto fastest = std::min_element(times_us.begin(), times_us.end(),
+                                          [](const auto& left, const auto& right) { return left.second < right.second; });
+    const auto previous = std::find_if(times_us.begin(), times_us.end(), [&](const auto& one) {
+        return contestants_[one.first].info.is_previous_winner && one.second <= fastest->second * (1 + options_.rounds.tie_gap);
     });
-    const std::size_t winner = previous != near.end() ? *previous : *fastest;
+    const std::size_t winner = previous != times_us.end() ? previous->first : fastest->first;
     const auto rounded = [&](std::size_t contestant) { return std::to_string(std::lround(times_us.at(contestant))); };
     return rounds_->verdict_for(winner, "faster for long at the power limit: " + rounded(winner) + " us, " +
                                             rounded(of_rounds.winner) + " us of the winner of the rounds");
@@ -136,7 +156,7 @@ void FinalRace::play_blocks(int count) {
     const std::vector<std::size_t> order = all_left();
     const auto fillers = session_.lost() ? std::nullopt : session_.filler_block(kBlock_s);
     if (!fillers || order.empty()) return;
-    for (const auto& [contestant, blocks] : blocks_in_turns(order, count, kBlock_s, std::numeric_limits<double>::infinity())) {
+    for (const auto& [contestant, blocks] : blocks_in_turns(order, count, kBlock_s)) {
         std::vector<double> times_us;
         for (const GpuWorkerSession::Block& block : blocks) times_us.push_back(block.launch_us);
         Sustained& sustained = sustained_[contestant].emplace();

@@ -122,7 +122,8 @@ Candidates::Candidates(Bare, const Catalogue& catalogue, const Problem& problem,
                           0,
                           catalogue.template_identity(*family),
                           family->predictor(problem, device),
-                          {}});
+                          {},
+                          0});
     }
     refuse_unknown_pins(parts_, choice);
     refuse_unknown_name(parts_, choice);
@@ -164,8 +165,9 @@ std::optional<double> Candidates::Part::predict_us(const Config& config) const {
 void Candidates::correct(const std::vector<CostCorrection>& corrections) {
     for (Part& part : parts_) {
         for (const CostCorrection& one : corrections) {
-            if (one.family == part.family->name() && one.template_identity == part.template_identity)
-                part.errors = LearnedErrors(part.space, one);
+            if (one.family != part.family->name() || one.template_identity != part.template_identity) continue;
+            part.errors = LearnedErrors(part.space, one);
+            part.learned_problems = one.problems;
         }
     }
 }
@@ -227,18 +229,41 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
         met.insert(met.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
     std::sort(met.begin(), met.end());
-    if (met.size() > kConsidered) met.resize(kConsidered);
+    const std::vector<Candidate> ordered = in_two_orders(std::move(met), kConsidered);
     const std::size_t known_count = first_.size(), wanted = known_count + kFound;
-    for (auto& [predicted_us, candidate] : met) {
-        if (first_.size() == wanted || predicted_us > kMaxPredictedRatio * met.front().first) break;
+    for (const Candidate& candidate : ordered) {
+        if (first_.size() == wanted) break;
         const Part& in = *part(candidate.family);
         const auto is_alike = [&](const Candidate& other) {
             return other.family == candidate.family && alike(in.space, other.config, candidate.config);
         };
         const bool is_known = std::find(first_.begin(), first_.end(), candidate) != first_.end();
         const auto found = first_.begin() + static_cast<std::ptrdiff_t>(known_count);
-        if (!is_known && std::none_of(found, first_.end(), is_alike)) first_.push_back(std::move(candidate));
+        if (!is_known && std::none_of(found, first_.end(), is_alike)) first_.push_back(candidate);
     }
+}
+
+// The corrections may be wrong for this problem, and would hide the candidates that the cost models alone put first: of 30
+// products that were swept twice, after different problems, one got a kernel that took a third longer. So one candidate in four
+// is the best by the uncorrected prediction.
+std::vector<Candidate> Candidates::in_two_orders(std::vector<std::pair<double, Candidate>> corrected, std::size_t most) const {
+    if (corrected.empty()) return {};
+    const double limit_us = kMaxPredictedRatio * corrected.front().first;
+    std::erase_if(corrected, [&](const auto& one) { return one.first > limit_us; });
+    std::vector<std::pair<double, Candidate>> plain;
+    if (std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.learned_problems > 0; })) {
+        for (const auto& [predicted_us, candidate] : corrected)
+            plain.emplace_back(part(candidate.family)->predictor(candidate.config).value_or(predicted_us), candidate);
+        std::sort(plain.begin(), plain.end());
+    }
+    constexpr std::size_t kShareOfPlain = 3;
+    std::vector<Candidate> order;
+    for (std::size_t i = 0; i < std::min(most, corrected.size()); ++i) {
+        order.push_back(corrected[i].second);
+        if (i % kShareOfPlain == kShareOfPlain - 1 && i / kShareOfPlain < plain.size())
+            order.push_back(plain[i / kShareOfPlain].second);
+    }
+    return order;
 }
 
 // Split among threads: 300,000 points take a few tenths of a second.

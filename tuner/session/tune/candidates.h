@@ -26,7 +26,8 @@ class Candidates {
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
         Predictor predictor;
-        LearnedErrors errors{};  // corrections of the predictor; none: its predictions are used unchanged
+        LearnedErrors errors{};    // corrections of the predictor; none: its predictions are used unchanged
+        int learned_problems = 0;  // that these corrections rest on
 
         std::optional<double> predict_us(const Config& config) const;
     };
@@ -77,6 +78,7 @@ class Candidates {
     Candidates(Bare, const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
     bool is_open_to(const Part& part, const Config& config) const;
     std::vector<std::pair<double, Candidate>> descend(const Part& part) const;
+    std::vector<Candidate> in_two_orders(std::vector<std::pair<double, Candidate>> corrected, std::size_t most) const;
     std::vector<std::size_t> defaults() const;
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;

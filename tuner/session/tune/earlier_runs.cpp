@@ -1,6 +1,7 @@
 #include "tuner/session/tune/earlier_runs.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "src/records/evidence_check.h"
@@ -27,6 +28,21 @@ std::vector<CostCorrection> corrections_for(const Problem& problem, const TuneSe
     if (services.store == nullptr) return {};
     auto found = services.store->corrections(services.device.identity.key(), problem.class_key());
     std::erase_if(found, [&](const CostCorrection& one) { return one.nvrtc != nvrtc; });
+    return found;
+}
+
+std::vector<CostCorrection> nearest_corrections(const Problem& problem, const TuneServices& services, const std::string& nvrtc) {
+    if (services.store == nullptr) return {};
+    const std::string own_class = problem.class_key();
+    std::map<std::pair<std::string, std::string>, CostCorrection> nearest;  // by family and template
+    for (CostCorrection& one : services.store->corrections(services.device.identity.key(), "")) {
+        if (one.nvrtc != nvrtc) continue;
+        const auto rank = [&](const CostCorrection& other) { return std::pair(other.class_key == own_class, other.problems); };
+        const auto [place, is_new] = nearest.try_emplace({one.family, one.template_identity}, one);
+        if (!is_new && rank(one) > rank(place->second)) place->second = std::move(one);
+    }
+    std::vector<CostCorrection> found;
+    for (auto& [key, one] : nearest) found.push_back(std::move(one));
     return found;
 }
 

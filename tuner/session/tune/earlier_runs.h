@@ -14,6 +14,9 @@ namespace autotune::tuner {
 
 // The cost models' errors for the problem's class on this card with this NVRTC, learned from trials.
 std::vector<CostCorrection> corrections_for(const Problem& problem, const TuneServices& services, const std::string& nvrtc);
+// One for each family: of the problem's class, else of the class that most problems were tuned of. What a parameter is worth is
+// much the same for another layout or type.
+std::vector<CostCorrection> nearest_corrections(const Problem& problem, const TuneServices& services, const std::string& nvrtc);
 
 // The store's knowledge about a problem from earlier runs, and which of it is still valid.
 class EarlierRuns {

@@ -6,6 +6,7 @@
 
 #include "src/core/error.h"
 #include "src/core/statistics/statistics.h"
+#include "src/core/system/processors.h"
 #include "tuner/session/race/dates.h"
 #include "tuner/session/race/neighbours.h"
 #include "tuner/session/tune/learned_errors.h"
@@ -104,12 +105,12 @@ TuneResult TuneRun::decide() {
     recorder_->flush(true);
     if (!book_.best_us()) throw_all_failed();
     progress(Phase::final_rounds);
-    shared_.engine.pool().pause();
+    quieten();
     allow_finals();
     second_rung();
     std::set<Candidate> out;  // candidates that failed the last proof
     while (true) {
-        shared_.engine.pool().pause();
+        quieten();
         std::vector<Contestant> all = contestants(out);
         if (std::none_of(all.begin(), all.end(), [](const Contestant& one) { return one.info.may_win; })) throw_all_failed();
         FinalRace race(*session_, std::move(all), race_options());
@@ -155,9 +156,18 @@ FinalRace::Options TuneRun::race_options() const {
     return options;
 }
 
+// Compilers stand still where they would take the processor from what times kernels. Beside those of three other GPUs, with
+// processors to spare, the meter found the same (docs/results/2026-11-28-neighbours.md); and a sweep's next problem needs them.
+// Where lanes share a pool, that decides (LaneCompilers::pause).
+void TuneRun::quieten() {
+    const auto compilers = static_cast<int>(shared_.engine.pool().capacity());
+    if (services().compilers != nullptr || compilers >= usable_processors()) shared_.engine.pool().pause();
+}
+
 void TuneRun::allow_finals() {
     finals_from_ = Clock::now();
-    finals_until_ = after(finals_from_, finals_seconds(options_.budget, phases_.search_s, elapsed_s()));
+    const double blocks_s = draws_power() ? sustained_seconds(options_.budget) : 0;
+    finals_until_ = after(finals_from_, finals_seconds(options_.budget, phases_.search_s, elapsed_s() + blocks_s));
 }
 
 // Measures the best quarter once more, longer: the search's quick measurements are too noisy to choose eight from.

@@ -55,6 +55,7 @@ class TuneRun {
     void report(std::size_t point, std::optional<double> time_us);
     std::optional<double> expected_gain() const;
     std::optional<double> default_us() const;
+    int learned_problems() const;
     void progress(Phase phase);
 
     // ---- decision (tune_decide.cpp) ----
@@ -65,6 +66,7 @@ class TuneRun {
     TuneResult decide();
     TuneResult settled(const FinalRace& race, const Verdict& verdict);
     void allow_finals();
+    void quieten();
     FinalRace::Options race_options() const;
     void second_rung();
     std::vector<std::size_t> finalist_points() const;
@@ -113,6 +115,7 @@ class TuneRun {
     TunePhases phases_;
     Clock::time_point begun_, started_at_, told_at_;
     Clock::time_point finals_from_, finals_until_;
+    std::optional<Clock::time_point> searched_from_;
 };
 
 constexpr int kSearchSlot = 0;  // slot on the GPU worker for trials and the second rung

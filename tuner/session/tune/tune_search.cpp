@@ -49,8 +49,8 @@ Trial trial_of(const Candidate& candidate, const CompileOutcome& outcome) {
 
 Beforehand known_beforehand(const Problem& problem, const TuneOptions& options, const TuneServices& services) {
     return {.known = EarlierRuns::winners(problem, services, options.choice),
-            .corrections =
-                options.learning ? corrections_for(problem, services, services.provenance.nvrtc) : std::vector<CostCorrection>()};
+            .corrections = options.learning ? nearest_corrections(problem, services, services.provenance.nvrtc)
+                                            : std::vector<CostCorrection>()};
 }
 
 std::unique_ptr<Candidates> first_candidates(const Problem& problem, const TuneOptions& options, const TuneServices& services,
@@ -132,14 +132,22 @@ bool TuneRun::take_from_store(std::size_t point) {
 }
 
 bool TuneRun::search_is_over() {
-    const auto why =
-        why_search_ends(options_.budget, {book_.tried(), book_.since_better(), book_.best_us(), elapsed_s(), expected_gain()});
+    const SearchState state{.tried = book_.tried(),
+                            .since_better = book_.since_better(),
+                            .best_us = book_.best_us(),
+                            .elapsed_s = elapsed_s(),
+                            .search_s = searched_from_ ? seconds_since(*searched_from_) : 0,
+                            .expected_gain = expected_gain(),
+                            .draws_power = draws_power(),
+                            .learned_problems = learned_problems()};
+    const auto why = why_search_ends(options_.budget, state);
     if (why) stopped_by_ = *why;
     return why.has_value();
 }
 
 void TuneRun::search() {
     const PhaseTimer timer(phases_.search_s);
+    searched_from_ = Clock::now();
     const double busy_before_s = shared_.engine.gpu_worker().busy_seconds();
     while (!search_is_over()) {
         refill();
@@ -267,6 +275,11 @@ void TuneRun::report(std::size_t point, std::optional<double> time_us) {
 std::optional<double> TuneRun::expected_gain() const {
     const std::optional<Outlook>& outlook = strategy_->outlook();
     return outlook && untold_seeds_.empty() ? std::optional(outlook->gain) : std::nullopt;
+}
+
+// That corrected the predictions of the best candidate's family.
+int TuneRun::learned_problems() const {
+    return book_.best_us() ? candidates_.part_of(book_.best_point()).learned_problems : 0;
 }
 
 // The time of the default config of the best candidate's family.
