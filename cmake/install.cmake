@@ -55,14 +55,18 @@ if(TARGET autotune AND Python3_Interpreter_FOUND)
   target_include_directories(autotune_quick_calls PRIVATE include)
   target_link_libraries(autotune_quick_calls PRIVATE autotune_warnings)
   set_target_properties(autotune_quick_calls PROPERTIES PREFIX "" OUTPUT_NAME quick_calls CXX_VISIBILITY_PRESET hidden)
-  add_custom_target(autotune_python ALL DEPENDS ${python_ops} autotune_shared autotune_quick_calls)
+  add_library(autotune_torch_calls MODULE python/torch_calls.cpp)
+  target_include_directories(autotune_torch_calls PRIVATE include)
+  target_link_libraries(autotune_torch_calls PRIVATE autotune_warnings ${CMAKE_DL_LIBS})
+  set_target_properties(autotune_torch_calls PROPERTIES PREFIX "" OUTPUT_NAME torch_calls CXX_VISIBILITY_PRESET hidden)
+  add_custom_target(autotune_python ALL DEPENDS ${python_ops} autotune_shared autotune_quick_calls autotune_torch_calls)
   install(FILES ${python_ops} DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
-  install(FILES $<TARGET_FILE:autotune_quick_calls> DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES $<TARGET_FILE:autotune_quick_calls> $<TARGET_FILE:autotune_torch_calls> DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL)
   install(FILES $<TARGET_FILE:autotune_shared> DESTINATION lib RENAME libautotune.so COMPONENT python EXCLUDE_FROM_ALL)
   install(PROGRAMS $<TARGET_FILE:autotune> DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
   install(DIRECTORY db/winners/ DESTINATION share/autotune/winners COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.jsonl")
   if(AUTOTUNE_PORTABLE AND CMAKE_STRIP)  # a quarter of the wheel's size
-    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/lib/quick_calls.so
+    install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/lib/quick_calls.so \${CMAKE_INSTALL_PREFIX}/lib/torch_calls.so
       \${CMAKE_INSTALL_PREFIX}/bin/autotune)"
       COMPONENT python EXCLUDE_FROM_ALL)
   endif()

@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
@@ -114,25 +114,9 @@ def in_f32(built: zoo.Built, trains: bool) -> List[torch.Tensor]:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = precise
 
 
-@contextlib.contextmanager
-def counting_taken(counts: List[int]) -> Iterator[None]:
-    """Adds to `counts` how many calls the patch takes over meanwhile."""
-    if at is None:
-        yield
-        return
-    taken, entry = [0], at.Patch.entry
-
-    def counted(self: Any, *arguments: Any) -> Any:
-        found = entry(self, *arguments)
-        taken[0] += found is not None
-        return found
-
-    at.Patch.entry = counted
-    try:
-        yield
-    finally:
-        at.Patch.entry = entry
-        counts.append(taken[0])
+def taken() -> int:
+    """How many calls ran a kernel of ours so far."""
+    return 0 if at is None else at.status()["taken"]
 
 
 def sane_masks(module: torch.nn.Module) -> bool:
@@ -163,7 +147,7 @@ def sides_of(built: zoo.Built, options: argparse.Namespace, trains: bool, notes:
     notes.update(tune_s=round(time.perf_counter() - began, 1), problems=len(tuned.problems))
     if options.verbose:
         print(tuned, file=sys.stderr)
-    sides["ours"] = Side(ours, at.patch)
+    sides["ours"] = Side(ours, lambda: at.patch(wait=True))
     return sides
 
 
@@ -171,7 +155,6 @@ def measure(name: str, built: zoo.Built, sides: Dict[str, Side], wanted: List[to
     """The numbers of one model, step and mode."""
     if mode == "compile":
         torch._dynamo.reset()
-    counts: List[int] = []
     rows: List[Row] = []
     for row, side in sides.items():
         if mode == "compile" and row == "again":
@@ -182,14 +165,20 @@ def measure(name: str, built: zoo.Built, sides: Dict[str, Side], wanted: List[to
     for row in rows:
         with row.context():
             errors[row.name] = relative_error(row.run(), wanted)
-    if "ours" in sides:
-        with counting_taken(counts), sides["ours"].context():
-            step = step_of(built, torch.compile(sides["ours"].module) if mode == "compile" else sides["ours"].module, list(sides["ours"].module.parameters()), trains)
-            step() if mode != "graph" else captured(step)
+    counted = None
+    if "ours" in sides and mode != "graph":
+        before = taken()
+        with rows[-1].context():
+            rows[-1].run()
+        counted = taken() - before
+    elif "ours" in sides:
+        before = taken()
+        row_of("ours", sides["ours"], built, mode, trains)
+        counted = (taken() - before) // 7  # three calls, then a capture of three and one
     times = time_rows(rows, torch.device(options.device), options.rounds, options.block)
     result: Dict[str, Any] = {"ms": {row: sorted(each)[len(each) // 2] for row, each in times.items()}, "errors": errors, "ratios": ratios_of(times)}
-    if counts:
-        result["taken"] = counts[0] // (4 if mode == "graph" else 1)  # a capture runs the step four times
+    if counted is not None:
+        result["taken"] = counted
     return result
 
 

@@ -20,16 +20,18 @@ import autotune.torch as at
 
 def calls_of(device):
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    x, w = torch.randn(16, 512, device=device, dtype=dtype), torch.randn(512, 512, device=device, dtype=dtype)
-    bias, out = torch.randn(512, device=device, dtype=dtype), torch.empty(16, 512, device=device, dtype=dtype)
-    q = torch.randn(2, 4, 64, 64, device=device, dtype=dtype)
-    mask = torch.ones(2, 1, 64, 64, device=device, dtype=torch.bool)
+    rows, columns, length = (16, 512, 64) if device == "cuda" else (2, 4, 4)  # a host computes in the caller's time
+    x, w = torch.randn(rows, columns, device=device, dtype=dtype), torch.randn(columns, columns, device=device, dtype=dtype)
+    bias, out = torch.randn(columns, device=device, dtype=dtype), torch.empty(rows, columns, device=device, dtype=dtype)
+    q = torch.randn(2, 4, length, 64, device=device, dtype=dtype)
+    mask = torch.ones(2, 1, length, length, device=device, dtype=torch.bool)
+    k = q[0].mT.contiguous()
     return {
         "mm": lambda: torch.mm(x, w),
         "mm(out=)": lambda: torch.mm(x, w, out=out),
         "linear without bias": lambda: F.linear(x, w),
         "linear with bias": lambda: F.linear(x, w, bias),
-        "bmm": lambda: torch.bmm(q[0], q[0]),
+        "bmm": lambda: torch.bmm(q[0], k),
         "softmax": lambda: torch.softmax(x, -1),
         "sdpa": lambda: F.scaled_dot_product_attention(q, q, q),
         "sdpa with a mask": lambda: F.scaled_dot_product_attention(q, q, q, attn_mask=mask),

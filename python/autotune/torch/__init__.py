@@ -24,7 +24,7 @@ from ._engine import handle, refresh
 from ._inductor import autotune_mm, disable_inductor, enable_inductor
 from ._masks import SaneMasks, sane_masks
 from ._ops import OPERATORS, addmm, bmm, linear, mm, softmax
-from ._patch import Patch, clear_misses, misses, patch
+from ._patch import Patch, clear_misses, misses, patch, status
 from ._race import graph_of, race, race_runs, ratio, time_us
 from ._scaled import scaled_mm
 from ._tune import ModelReport, TunedProblem, tune
@@ -56,6 +56,7 @@ __all__ = [
     "sane_masks",
     "scaled_mm",
     "softmax",
+    "status",
     "time_us",
     "tune",
 ]

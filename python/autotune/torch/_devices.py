@@ -26,6 +26,14 @@ def is_capturing(index: int) -> bool:
         return is_current_stream_capturing()
 
 
+def has_context(index: int) -> bool:
+    """Whether this process has the primary context of the device. Makes none."""
+    flags, active, device = ctypes.c_uint(), ctypes.c_int(), ctypes.c_int()
+    _check("cuDeviceGet", driver().cuDeviceGet(ctypes.byref(device), index))
+    _check("cuDevicePrimaryCtxGetState", driver().cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active)))
+    return active.value != 0
+
+
 @contextlib.contextmanager
 def on_device(index: int) -> Iterator[None]:
     """Makes the device and its primary context current, and restores the former ones. A thread without a context keeps the new one."""
@@ -42,6 +50,11 @@ def on_device(index: int) -> Iterator[None]:
                 yield
             finally:
                 driver().cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+def relax_captures() -> None:
+    """From now on this thread may load kernels and allocate while another one captures a graph."""
+    _check("cuThreadExchangeStreamCaptureMode", driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(2))))
 
 
 def driver() -> ctypes.CDLL:

@@ -1,114 +1,139 @@
-"""`patch()`: aten's products, attention and softmax go to a tuned kernel where a raced winner is on record for this device, else to aten."""
+"""`patch()`: torch's own mm, bmm, softmax and attention go to a tuned kernel where tune() found that it beats aten's on this device.
 
+The calls are served by C kernels (_shims.py). They look a call up in a table and take it, or leave it to aten at 0.2 us. This module makes the table,
+from the verdicts of tune(), on a thread: nothing is raced, compiled or read from disk in a caller's process by a call.
+"""
+
+import atexit
+import ctypes
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _engine, _sdpa
-from ._engine import Described, Gemm, Key, must_be_deterministic, tensor_of
-from ._ops import _key
-from ._race import gains_over
-from ._register import Function
-from ..command import run_json
-from ..errors import Error, InvalidArgument, NoKernel, NotPlanned
-from ..handle import Plan
-from ..problem import Problem, Tensor
+from . import _devices, _engine, _shims, _verdicts
+from .. import _library
+from ..errors import Error
+from ..problem import Problem
 
-Override = Callable[["Patch", Function], Function]  # of a patch and aten's own kernel, the one that is called instead
-Raced = TypeVar("Raced", Gemm, Described)
-_UNKNOWN = object()
-_LOST: Any = object()  # the entry of a winner that was raced and lost, or failed: aten's
-_NEAR = 0.95  # a record that lost by more than this is not raced again
-_NEEDS = "autotune.torch.patch() needs torch.library.get_kernel, which torch has from 2.9 on; this is torch {}"
-
-MOST_MISSES = 2048  # problems that are noted, at 3.3 KB each
-_MOST_ENTRIES = 2048  # decisions for torch's own kernel, which are quickly taken again
-
-_misses: Counter[Problem] = Counter()
 Only = Optional[Callable[[Problem], bool]]
-Entries = Tuple[Dict[Key, Any], Dict[Key, Any]]  # decided by a race, and by the record alone, for deterministic algorithms
-# By a patch's options: one that is made again knows what the one before decided.
-_decisions: Dict[Tuple[float, Only, bool], Entries] = {}
+_lock = threading.RLock()
 _active: List["Patch"] = []
+_reasons: Dict[str, str] = {}
+_warned: set = set()  # type: ignore[type-arg]
 
 
 def misses() -> Dict[Problem, int]:
-    """Problems that patched code ran by aten because no winner of them is on record, and how often each was met (once a shape and alignment).
-
-    The first 2048 of them since clear_misses().
-    """
-    return dict(_misses)
-
-
-def _miss(problem: Problem) -> None:
-    if problem in _misses or len(_misses) < MOST_MISSES:
-        _misses[problem] += 1
+    """Problems that patched code left to aten because no verdict of them is on record, each once. The first 2048 since clear_misses()."""
+    known = {each.problem for patch in _active for each in patch.verdicts}
+    found: Counter[Problem] = Counter()
+    for key in _shims.missed_keys():
+        problem, _ = _shims.problem_of(key)
+        if problem not in known:
+            found[problem] = 1
+    return dict(found)
 
 
 def clear_misses() -> None:
-    _misses.clear()
+    _shims.clear_misses()
 
 
-class Records:
-    """The keys of problems with a winner. Read once from the command: the library would compile a kernel for each problem without one."""
-
-    def __init__(self) -> None:
-        self._keys: Optional[Set[str]] = None
-        self._lock = threading.Lock()
-
-    def read(self) -> Set[str]:
-        """The keys. Raises CommandError where the winners cannot be read."""
-        with self._lock:
-            if self._keys is None:
-                rows = run_json(["show", "--limit", "0"])["winners"]
-                self._keys = {f"{row['class_key']} {row['shape']}" for row in rows}
-            return self._keys
-
-    def forget(self) -> None:
-        with self._lock:
-            self._keys = None
-
-
-_records = Records()
-
-
-def _kernel_of(name: str, overload: str) -> Any:
-    """aten's own kernel, which serves every call that is not taken over."""
-    try:
-        return torch.library.get_kernel(f"aten::{overload}", "CUDA")
-    except RuntimeError as error:
-        raise RuntimeError(f"torch {torch.__version__} has no CUDA kernel of aten::{overload}; patch({name}=False) goes without it") from error
+def status() -> Dict[str, Any]:
+    """What the active patch does: of each operator "ours" or why it stays torch's, how many verdicts and entries there are, whether all plans are
+    made, and how many calls ran a kernel of ours or failed to since the process began."""
+    patch = _active[-1] if _active else None
+    taken, failed = _shims.counts() if _shims.is_there() else (0, 0)
+    return {
+        "active": patch is not None,
+        "operators": {name: _reasons.get(name, "ours") for name in (patch.names if patch else ())},
+        "verdicts": len(patch.verdicts) if patch else 0,
+        "entries": patch.entries if patch else 0,
+        "ready": patch is not None and patch.is_ready,
+        "taken": taken,
+        "failed": failed,
+    }
 
 
 class Patch:
-    """An active patch. `restore()` or the end of a `with` block removes it."""
+    """An active patch. `restore()` or the end of a `with` block takes it away. A process may have several: the newest one's choices count."""
 
-    def __init__(self, names: List[str], least_gain: float, only: Only = None, race: bool = True):
-        if not hasattr(torch.library, "get_kernel"):
-            raise RuntimeError(_NEEDS.format(torch.__version__))
-        _records.read()  # otherwise the patch would silently leave everything to aten
-        self.least_gain, self._only, self._races = least_gain, only, race
-        self._entries = _decisions.setdefault((least_gain, only, race), ({}, {}))
-        self._lock = threading.RLock()
-        overrides = [(overload, make, _kernel_of(name, overload)) for name in names for overload, make in _OVERRIDES[name].items()]
-        self._library: Optional[torch.library.Library] = torch.library.Library("aten", "IMPL")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what was asked for
-            for overload, make, original in overrides:
-                self._library.impl(overload, make(self, original.call_boxed), "CUDA", with_keyset=True, allow_override=True)
-        _active.append(self)
+    def __init__(self, names: List[str], least_gain: float = 1.0, only: Only = None, wait: bool = False, key: str = "CUDA"):
+        self.names, self.least_gain, self._only = tuple(names), least_gain, only
+        self.verdicts: List[_verdicts.Verdict] = []
+        self.entries, self.is_ready = 0, False
+        self._is_over = threading.Event()
+        self._kept: List[Any] = []  # plans of the table
+        self._thread: Optional[threading.Thread] = None
+        with _lock:
+            if not _active:
+                _install(key)
+            _active.append(self)
+        self.build(wait)
+
+    @classmethod
+    def at_key(cls, key: str) -> "Patch":
+        """For tests of what a call costs that stays with torch: at the host's dispatch key, with an empty table."""
+        return cls(["mm", "bmm", "softmax"], key=key)
+
+    def build(self, wait: bool = False) -> None:
+        """Makes the table anew, on a thread of its own; with `wait` before it returns."""
+        self._thread = threading.Thread(target=self._build, name="autotune patch", daemon=True)
+        self._thread.start()
+        if wait:
+            self._thread.join()
+
+    def _build(self) -> None:
+        try:
+            if torch.cuda.is_initialized():
+                _devices.relax_captures()  # another thread may capture while this one loads kernels
+            entries: Dict[_shims.Words, _shims.Entry] = {}
+            for index in _used_devices():
+                for verdict in _verdicts.load(_verdicts.device_of(index)):
+                    if self._is_over.is_set():
+                        return
+                    self.verdicts.append(verdict)
+                    entries.update(self._entries_of(verdict, index))
+            self.entries = len(entries)
+            with _lock:
+                if _active and _active[-1] is self:
+                    _shims.set_table(entries)
+                self._table = entries
+            self.is_ready = True
+        except Exception as error:
+            warnings.warn(f"autotune.torch.patch() leaves all calls to torch after an error: {error!r}", RuntimeWarning)
+
+    def _entries_of(self, verdict: _verdicts.Verdict, index: int) -> Dict[_shims.Words, _shims.Entry]:
+        problem = verdict.problem
+        name = "bmm" if problem.op == "gemm" and len(problem.tensors["a"].shape) == 3 else "mm" if problem.op == "gemm" else problem.op
+        wins = verdict.in_stream >= self.least_gain, verdict.in_graphs >= self.least_gain
+        keys = _shims.keys_of(problem, index)
+        if name not in self.names or not any(wins) or not keys or (self._only is not None and not self._only(problem)):
+            return {}
+        try:
+            plan = _engine.plan_of(problem, index)
+        except Error as error:
+            warnings.warn(f"autotune.torch.patch() leaves {problem} to aten, though it has won: {error}", RuntimeWarning)
+            return {}
+        if plan.info.origin not in ("exact", "shipped") or not plan.info.deterministic:
+            return {}
+        self._kept.append(plan)
+        strides = problem.tensors["o"].strides if problem.op == "attention" else ()
+        entry = _shims.Entry(plan._address or 0, plan.workspace_bytes, plan.workspace_zero_bytes, *wins, strides)
+        return {key: entry for key in keys}
 
     def restore(self) -> None:
-        """Restores aten's kernels."""
-        if self._library is not None:
-            if _active[-1] is not self:
-                raise RuntimeError("another patch was made after this one; restore that one first")
-            _active.pop()
-            self._library._destroy()
-            self._library = None
+        """Gives aten its kernels back, once no other patch is active."""
+        self._is_over.set()
+        with _lock:
+            if self not in _active:
+                return
+            _active.remove(self)
+            if not _active:
+                _shims.remove()
+            else:
+                _shims.set_table(getattr(_active[-1], "_table", {}))
 
     def __enter__(self) -> "Patch":
         return self
@@ -116,207 +141,44 @@ class Patch:
     def __exit__(self, *_: Any) -> None:
         self.restore()
 
-    def entry(self, key: Key, index: int, make: Callable[[], Optional[Any]]) -> Any:
-        """Serves a call on device `index`: an entry of the engine, or None for aten."""
-        is_strict = must_be_deterministic()
-        entries = self._entries[is_strict]
-        found = entries.get(key, _UNKNOWN)
-        if found is _UNKNOWN:
-            if _engine.is_capturing(index):
-                return None  # no compile, no file: the next call outside of a capture decides
-            with self._lock:
-                found = entries.get(key, _UNKNOWN)
-                if found is _UNKNOWN:
-                    found = self._keep(entries, key, make())
-        if found is None or found is _LOST or (is_strict and not found.deterministic):
-            return None
-        if found.in_stream != found.in_graphs and _engine.is_capturing(index) != found.in_graphs:
-            return None
-        return found
 
-    @staticmethod
-    def _keep(entries: Dict[Key, Any], key: Key, entry: Any) -> Any:
-        if len(entries) >= _MOST_ENTRIES:
-            for old in [each for each, kept in entries.items() if kept is None]:
-                entries.pop(old, None)
-        entries[key] = entry
-        return entry
-
-    def fall_back(self, name: str, key: Key, error: Exception) -> None:
-        """Leaves the problem of `key` to aten, after an error of ours: the call's result is aten's, and so are those of later calls."""
-        if isinstance(error, NotPlanned):
-            return  # a capture began meanwhile
-        with self._lock:
-            for entries in self._entries:
-                entries[key] = _LOST
-        warnings.warn(f"autotune.torch.patch() leaves a call of aten::{name} to torch after an error: {error!r}", RuntimeWarning, stacklevel=3)
-
-    def plan(self, describe: Callable[[], Problem], index: int) -> Optional[Plan]:
-        """The problem's plan where a winner is on record that may be as fast as aten's kernel; None otherwise, and for operands of which
-        there is no problem: the gradient of a sum repeats one element."""
-        try:
-            problem = describe()
-        except InvalidArgument:
-            return None
-        if self._only is not None and not self._only(problem):
-            return None
-        recorded = _records.read()
-        try:
-            if problem.key not in recorded:
-                _miss(problem)
-                return None
-            plan = _engine.plan_of(problem, index)
-        except (InvalidArgument, NoKernel):  # no problem of ours
-            return None
-        except Error as error:
-            warnings.warn(f"autotune.torch.patch() leaves {problem} to aten, though a winner is on record: {error}", RuntimeWarning, stacklevel=2)
-            return None
-        info = plan.info
-        if info.origin not in ("exact", "shipped"):
-            _miss(problem)
-            return None
-        has_lost = info.recorded_rival_us != 0 and info.recorded_rival_us < info.recorded_us * self.least_gain * _NEAR
-        return None if has_lost else plan
-
-    def winner(self, make: Callable[[], Raced], ours: Callable[[Raced], object], theirs: Callable[[], object]) -> Any:
-        """What `make` makes if it is as fast as aten's kernel, in a stream or in CUDA graphs: raced here and now or, where every process has to
-        decide the same, by its final rounds. None or _LOST otherwise. `ours` and `theirs` are a call of each."""
-        entry = make()
-        info = entry.plan.info
-        has_won = info.recorded_rival_us >= info.recorded_us * self.least_gain
-        if not self._races or must_be_deterministic():
-            return entry if has_won else None
-        try:
-            with torch.cuda.device(entry.index):
-                in_stream, in_graphs = (gain >= self.least_gain for gain in gains_over(theirs, lambda: ours(entry)))
-        except torch.OutOfMemoryError:  # a race needs memory of twice L2's size
-            return entry if has_won else None
-        if not in_stream and not in_graphs:
-            return _LOST
-        fresh = make()  # no graph of the race holds their memory
-        fresh.in_stream, fresh.in_graphs = in_stream, in_graphs
-        return fresh
-
-    def product(
-        self, a: torch.Tensor, b: torch.Tensor, theirs: Callable[[], object], c: Optional[torch.Tensor] = None
-    ) -> Any:
-        """Decides for a product that aten computes by `theirs`; `c` is its output where the caller has one."""
-        word = _engine.WORDS.get(a.dtype)
-        fits = (
-            word is not None
-            and a.dtype == b.dtype
-            and a.device == b.device
-            and a.dim() == b.dim()
-            and a.shape[-1] == b.shape[-2]
-            and a.shape[:-2] == b.shape[:-2]
-            and 0 not in a.shape
-            and 0 not in b.shape
-        )
-        if not fits:
-            return None
-        shape = (*a.shape[:-1], b.shape[-1])
-        if c is not None and (tuple(c.shape) != shape or c.dtype != a.dtype or c.device != a.device):
-            return None
-        out = Tensor(word, shape) if c is None else tensor_of(c)
-        plan = self.plan(lambda: _engine.gemm_problem(tensor_of(a), tensor_of(b), out), a.get_device())
-        if plan is None:
-            return None
-        strides = plan.problem.tensors["c"].strides
-        made = a.new_empty_strided(shape, strides) if c is None else c
-        return self.winner(
-            lambda: Gemm(plan, a.get_device()), lambda entry: entry.launch(a.data_ptr(), b.data_ptr(), made.data_ptr()), theirs
-        )
+def _install(key: str) -> None:
+    """Registers the C kernels. What cannot be served stays torch's, with one warning."""
+    _take_torchs_warning()
+    gemm, run = (ctypes.cast(getattr(_library._library, name), ctypes.c_void_p).value or 0 for name in ("autotune_gemm", "autotune_run"))
+    _reasons.clear()
+    _reasons.update(_shims.install(_shims.OPERATORS, gemm, run, key))
+    for name, reason in _reasons.items():
+        if name not in _warned:
+            _warned.add(name)
+            warnings.warn(f"autotune.torch.patch() leaves {name} to torch: {reason}", RuntimeWarning, stacklevel=4)
 
 
-def _product_key(name: str, a: torch.Tensor, b: torch.Tensor, pa: int, pb: int) -> Key:
-    key = (name, *_key(a, b, pa, pb))
-    return key if a.dtype is not torch.float32 else (*key, _engine.f32_compute())
+_is_taken = False
 
 
-def _override_product(name: str) -> Override:
-    def make(patch: Patch, original: Function) -> Function:
-        def run(keyset: Any, a: torch.Tensor, b: torch.Tensor) -> Any:
-            key: Key = ()
-            try:
-                pa, pb = a.data_ptr(), b.data_ptr()
-                key = _product_key(name, a, b, pa, pb)
-                entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, lambda: original(keyset, a, b)))
-                if entry is not None:
-                    return _launch(entry, a, pa, pb)
-            except Exception as error:
-                patch.fall_back(name, key, error)
-            return original(keyset, a, b)
-
-        return run
-
-    return make
+def _take_torchs_warning() -> None:
+    """torch warns at the first override of a process, on the standard error stream if it comes from C. Overriding is what was asked for."""
+    global _is_taken
+    if _is_taken or not hasattr(torch.library, "get_kernel"):
+        return
+    _is_taken = True
+    original = torch.library.get_kernel("aten::_softmax", "CPU")
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")
+        library.impl("_softmax", lambda keys, *arguments: original.call_boxed(keys, *arguments), "CPU", with_keyset=True, allow_override=True)
+    library._destroy()
 
 
-def _launch(entry: Gemm, a: torch.Tensor, pa: int, pb: int) -> torch.Tensor:
-    c = a.new_empty_strided(entry.shape, entry.strides)
-    entry.launch(pa, pb, c.data_ptr())
-    return c
-
-
-def _override_product_out(name: str) -> Override:
-    def make(patch: Patch, original: Function) -> Function:
-        def run(keyset: Any, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> Any:
-            key: Key = ()
-            try:
-                pa, pb, pc = a.data_ptr(), b.data_ptr(), out.data_ptr()
-                key = _product_key(name, a, b, pa, pb), out.shape, out.stride(), out.dtype, out.get_device(), pc & 15
-                entry = patch.entry(key, a.get_device(), lambda: patch.product(a, b, lambda: original(keyset, a, b, out=out), out))
-                if entry is not None:
-                    entry.launch(pa, pb, pc)
-                    return out
-            except Exception as error:
-                patch.fall_back(f"{name}.out", key, error)
-            return original(keyset, a, b, out=out)
-
-        return run
-
-    return make
-
-
-def _override_softmax(patch: Patch, original: Function) -> Function:
-    def run(keyset: Any, x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
-        if half_to_float or dim not in (-1, x.dim() - 1) or x.dtype not in _engine.WORDS or not x.is_contiguous() or x.numel() == 0:
-            return original(keyset, x, dim, half_to_float)
-        key: Key = ()
-        try:
-            key = "softmax", x.shape, x.dtype, x.get_device(), x.data_ptr() & 15
-            entry = patch.entry(key, x.get_device(), lambda: _softmax_entry(patch, x, lambda: original(keyset, x, dim, half_to_float)))
-            if entry is not None:
-                y = torch.empty_like(x)
-                entry.launch(x.data_ptr(), y.data_ptr(), 0)
-                return y
-        except Exception as error:
-            patch.fall_back("_softmax", key, error)
-        return original(keyset, x, dim, half_to_float)
-
-    return run
-
-
-def _softmax_entry(patch: Patch, x: torch.Tensor, theirs: Callable[[], object]) -> Any:
-    if x.dim() == 0:
-        return None
-    described = tensor_of(x if x.dim() <= 5 else x.flatten(0, x.dim() - 5))
-    plan = patch.plan(lambda: Problem("softmax", {"x": described, "y": Tensor(described.dtype, described.shape)}), x.get_device())
-    if plan is None:
-        return None
-    return patch.winner(
-        lambda: Described(plan, x.get_device(), 3),
-        lambda entry: entry.launch(x.data_ptr(), torch.empty_like(x).data_ptr(), 0),
-        theirs,
-    )
-
-
-_OVERRIDES: Dict[str, Dict[str, Override]] = {
-    "mm": {"mm": _override_product("mm"), "mm.out": _override_product_out("mm")},
-    "bmm": {"bmm": _override_product("bmm"), "bmm.out": _override_product_out("bmm")},
-    "softmax": {"_softmax": _override_softmax},
-    "attention": _sdpa.OVERRIDES,
-}
+def _used_devices() -> Iterator[int]:
+    """Devices whose context this process has: a patch makes none on the others."""
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return
+    current = torch.cuda.current_device()
+    for index in range(torch.cuda.device_count()):
+        if index == current or _devices.has_context(index):
+            yield index
 
 
 def patch(
@@ -327,28 +189,32 @@ def patch(
     attention: bool = True,
     least_gain: float = 1.0,
     only: Only = None,
-    race: bool = True,
+    wait: bool = False,
 ) -> Patch:
     """Gives torch.mm, matmul, linear, bmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
-    A call is taken over only where a winner for exactly this problem and device is on record (tuned here, or shipped) that is at least `least_gain`
-    as fast as aten's own kernel. Both are raced when a call first meets the winner, in the stream and, if they are short, in a CUDA graph, on the caller's
-    tensors, for some milliseconds, with 2 times L2 of memory: calls that are captured go by the race in a graph, the others by that in the stream. Without `race`, and under torch.use_deterministic_algorithms, the winner's final rounds against the vendor's library decide:
-    processes then decide alike. Every other call, also one with a bias, an attention mask or dropout, goes to aten as before. `only` says of a problem
-    whether it may be taken over at all. `misses()` tells which problems had no winner; `autotune.torch.tune` or `autotune.sweep(misses())` finds
-    them. Code made by torch.compile calls the same functions, so it is patched too. Nothing is compiled during a graph capture. A call costs 3 us
-    more on the host. Whatever goes wrong in a call of ours, the call is aten's, with a RuntimeWarning.
-    Raises RuntimeError for a torch that lacks what this needs, CommandError where the winners cannot be read.
+    A call is taken over only where tune() found on this device, and with this torch, that ours is at least `least_gain` as fast as aten's own kernel:
+    in a stream, or in a CUDA graph for calls that are captured. Every other call goes to aten, at 0.2 us. Plans are made on a thread; until one is
+    ready its calls are aten's, and `wait` waits for all. `only` says of a problem whether it may be taken over. Products with a bias, masks, dropout and gradients of attention are aten's. Code made by torch.compile calls the same kernels, so it is patched too.
+    `status()` tells what is served, `misses()` what has no verdict. A torch that lacks what an operator needs keeps it, with one warning.
     """
     wanted = dict(mm=mm, bmm=bmm, softmax=softmax, attention=attention)
-    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, race)
+    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, wait)
 
 
-def _forget() -> None:
-    _records.forget()
-    for raced, recorded in _decisions.values():
-        raced.clear()
-        recorded.clear()
+def _rebuild() -> None:
+    with _lock:
+        for each in _active:
+            each.verdicts = []
+            each.build()
 
 
-_engine.on_refresh(_forget)
+def _end() -> None:
+    for each in list(_active):
+        each._is_over.set()
+        if each._thread is not None:
+            each._thread.join(10)
+
+
+atexit.register(_end)
+_engine.on_refresh(_rebuild)

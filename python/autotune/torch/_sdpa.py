@@ -1,11 +1,10 @@
-"""scaled_dot_product_attention under `patch()`: the fused kernels that aten chooses among on CUDA, and their gradients.
+"""The attentions that torch's kernels are asked for, as problems: of the fused kernels that aten chooses among on CUDA, and their gradients.
 
-aten's function picks one of three operators; each is taken over where a winner of exactly that problem is on record. They are overridden and
-not the function itself, because autograd and code made by torch.compile call them too.
+Each function stands for one of aten's operators. It asks its listener (_collect.py) for a kernel of ours, with the problem that the call is.
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
@@ -14,9 +13,6 @@ from ._attention import attention_problem
 from ._attention_bwd import Three, Two, backward_problem, launch_backward
 from ._engine import Described, Key, columns, layout_key
 from ._register import Function
-
-if TYPE_CHECKING:
-    from ._patch import Patch
 
 Outputs = Callable[[torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor, bool]]  # of queries and values
 
@@ -54,7 +50,7 @@ class _Forward:
     def __init__(self, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs):
         self.tensors, self.is_causal, self.scale, self.outputs = tensors, is_causal, _scale_of(tensors[0], scale), outputs
 
-    def entry(self, patch: "Patch", theirs: Callable[[], object]) -> Any:
+    def entry(self, patch: Any, theirs: Callable[[], object]) -> Any:
         if not _fits(*self.tensors) or not self.scale > 0:
             return None
         q, _, v = self.tensors
@@ -76,7 +72,7 @@ class _Forward:
 
 
 def _attend(
-    patch: "Patch", tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs, theirs: Callable[[], object]
+    patch: Any, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs, theirs: Callable[[], object]
 ) -> Optional[Two]:
     """(o, lse) by our kernel, or None where aten's has to run, which is `theirs`."""
     key: Key = ()
@@ -116,7 +112,7 @@ def efficient_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, t
     return o, q.new_empty((*q.shape[:2], 0), dtype=torch.float32), False
 
 
-def _override_flash(patch: "Patch", original: Function) -> Function:
+def _override_flash(patch: Any, original: Function) -> Function:
     def run(
         keyset: Any,
         q: Any,
@@ -140,7 +136,7 @@ def _override_flash(patch: "Patch", original: Function) -> Function:
     return run
 
 
-def _override_cudnn(patch: "Patch", original: Function) -> Function:
+def _override_cudnn(patch: Any, original: Function) -> Function:
     def run(
         keyset: Any,
         q: Any,
@@ -168,7 +164,7 @@ def _override_cudnn(patch: "Patch", original: Function) -> Function:
     return run
 
 
-def _override_efficient(patch: "Patch", original: Function) -> Function:
+def _override_efficient(patch: Any, original: Function) -> Function:
     def run(
         keyset: Any,
         q: Any,
@@ -196,7 +192,7 @@ def _override_efficient(patch: "Patch", original: Function) -> Function:
 
 
 def _backward(
-    patch: "Patch", grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float, theirs: Callable[[], object]
+    patch: Any, grad: torch.Tensor, inputs: Three, outputs: Two, is_causal: bool, scale: float, theirs: Callable[[], object]
 ) -> Optional[Three]:
     o, lse = outputs
     is_ours = (
@@ -230,7 +226,7 @@ def _backward(
         return None
 
 
-def _override_flash_backward(patch: "Patch", original: Function) -> Function:
+def _override_flash_backward(patch: Any, original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         cum_q, _, _, _, dropout_p, is_causal, _, _ = rest
         is_ours = dropout_p == 0 and cum_q is None and not (is_causal and q.shape[2:3] != k.shape[2:3])
@@ -241,7 +237,7 @@ def _override_flash_backward(patch: "Patch", original: Function) -> Function:
     return run
 
 
-def _override_cudnn_backward(patch: "Patch", original: Function) -> Function:
+def _override_cudnn_backward(patch: Any, original: Function) -> Function:
     def run(keyset: Any, grad: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *rest: Any, scale: Optional[float] = None) -> Any:
         _, _, bias, cum_q, _, _, _, dropout_p, is_causal = rest
         is_ours = dropout_p == 0 and cum_q is None and bias is None
@@ -252,7 +248,7 @@ def _override_cudnn_backward(patch: "Patch", original: Function) -> Function:
     return run
 
 
-OVERRIDES: Dict[str, Callable[["Patch", Function], Function]] = {
+OVERRIDES: Dict[str, Callable[[Any, Function], Function]] = {
     "_scaled_dot_product_flash_attention": _override_flash,
     "_scaled_dot_product_cudnn_attention": _override_cudnn,
     "_scaled_dot_product_efficient_attention": _override_efficient,

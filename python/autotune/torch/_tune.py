@@ -6,11 +6,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from . import _masks
+from . import _masks, _verdicts
 from ._collect import collect
 from ._contenders import contenders
 from ._engine import refresh
-from ._race import race, ratio
+from ._race import gains_over, race, ratio
 from ..problem import Problem
 from ..tuning import ProgressFunction, SweepResult, sweep
 
@@ -80,6 +80,11 @@ def _times(problem: Problem, rounds: int) -> Dict[str, float]:
     return {"torch": torch_us, "ours": torch_us / ratio(times, "torch", "ours")}
 
 
+def _verdict(problem: Problem, index: int) -> _verdicts.Verdict:
+    runs = contenders(problem, torch.device("cuda", index))
+    return _verdicts.Verdict(problem, *gains_over(runs["torch"], runs["ours"]))
+
+
 def tune(
     model: Callable[..., Any],
     example_inputs: Sequence[Any] = (),
@@ -115,6 +120,9 @@ def tune(
     swept = sweep(problems, budget=budget, total_budget=total_budget, progress=progress, device=torch.cuda.current_device(), **options)
     refresh()
     after = {problem: _times(problem, rounds) for problem in problems}
+    index = torch.cuda.current_device()
+    _verdicts.store((_verdict(problem, index) for problem in problems), _verdicts.device_of(index))
+    refresh()  # active patches read the verdicts
     return ModelReport(
         [
             TunedProblem(problem, calls, after[problem]["torch"], before[problem]["ours"], after[problem]["ours"])

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import autotune.torch as at
-from autotune.torch import _attention, _attention_bwd, _contenders, _engine, _patch, _sdpa
+from autotune.torch import _attention, _attention_bwd, _contenders, _engine, _sdpa
 from autotune.torch._collect import Collector
 from host_plans import HostPlan
 
@@ -148,12 +148,21 @@ class Operator(OnHost):
             at.attention(*inputs())
 
 
-class Taken(_patch.Patch):
-    """A patch of nothing: plans are the host's for problems of `winners`, and misses are kept."""
+class Taken:
+    """Stands for what hears of attention: plans are the host's for problems of `winners`, and misses are kept."""
 
     def __init__(self, winners=("attention", "attention_bwd")):
         self.winners, self.plans, self.missed, self.is_faster = winners, [], [], True
         self.least_gain, self._entries, self._lock = 1.0, ({}, {}), mock.MagicMock()
+
+    def entry(self, key, index, make):
+        entries, _ = self._entries
+        if key not in entries:
+            entries[key] = make()
+        return entries[key]
+
+    def fall_back(self, name, key, error):
+        raise error
 
     def winner(self, make, ours, theirs):
         entry = make()

@@ -11,7 +11,7 @@ import autotune
 import autotune.torch as at
 from autotune import Problem, Tensor
 from autotune.handle import PlanInfo
-from autotune.torch import _devices, _engine, _patch, _sdpa, _workspace
+from autotune.torch import _devices, _engine, _workspace
 from host_plans import HostPlan
 
 INFO = PlanInfo("shipped", "gemm/mma", True, 0.0, 10.0, 0, 0, 11.0)
@@ -251,90 +251,6 @@ class Allocation(unittest.TestCase):
             _workspace._allocate(64, 0, 0, 5)
 
 
-class Fails(unittest.TestCase):
-    """A patch whose entries fail in every way: torch's answer, one warning, and no second try."""
-
-    def setUp(self):
-        self.patch = object.__new__(_patch.Patch)
-        self.patch._entries, self.patch._lock = ({}, {}), contextlib.nullcontext()
-        self.original = mock.Mock(return_value="torch's")
-        patcher = mock.patch.object(_engine, "is_capturing", lambda index: False)
-        patcher.start()
-        self.addCleanup(patcher.stop)
-        self.plans = 0
-
-    def overrides(self):
-        a, b, x = torch.ones(4, 4), torch.ones(4, 4), torch.ones(2, 8)
-        q = torch.ones(1, 2, 8, 8)
-        lse, seed = torch.ones(1, 2, 8), torch.ones(())
-        yield "mm", _patch._OVERRIDES["mm"]["mm"], (a, b), {}
-        yield "mm.out", _patch._OVERRIDES["mm"]["mm.out"], (a, b), {"out": torch.empty(4, 4)}
-        yield "bmm", _patch._OVERRIDES["bmm"]["bmm"], (a[None], b[None]), {}
-        yield "_softmax", _patch._OVERRIDES["softmax"]["_softmax"], (x, -1, False), {}
-        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_flash_attention"], (q, q, q), {}
-        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_cudnn_attention"], (q, q, q, None, False), {}
-        yield "scaled_dot_product_attention", _sdpa.OVERRIDES["_scaled_dot_product_efficient_attention"], (q, q, q, None, False), {}
-        rest = None, None, 8, 8, 0.0, False, seed, seed
-        backward = _sdpa.OVERRIDES["_scaled_dot_product_flash_attention_backward"]
-        yield "scaled_dot_product_attention's gradients", backward, (q, q, q, q, q, lse, *rest), {}
-
-    def failing_plan(self, problem, index):
-        self.plans += 1
-        raise self.failure
-
-    def test_while_a_problem_is_decided(self):
-        for self.failure in (autotune.DriverError("cuLaunchKernelEx"), RuntimeError("anything"), KeyError("word"), autotune.CommandError("no", 5)):
-            for name, make, arguments, options in self.overrides():
-                with self.subTest(name, failure=self.failure), mock.patch.object(self.patch, "plan", self.failing_plan, create=True):
-                    self.patch._entries, self.plans = ({}, {}), 0
-                    run = make(self.patch, self.original)
-                    with self.assertWarnsRegex(RuntimeWarning, f"leaves a call of aten::{name} to torch after an error: {type(self.failure).__name__}"):
-                        self.assertEqual(run("keys", *arguments, **options), "torch's")
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("error")
-                        self.assertEqual(run("keys", *arguments, **options), "torch's")
-                    self.assertEqual(self.plans, 1)
-
-    def test_while_an_entry_is_launched(self):
-        for name, make, arguments, options in self.overrides():
-            shape, strides = (tuple(arguments[0].shape), arguments[0].stride())
-            entry = mock.Mock(in_stream=True, in_graphs=True, deterministic=True, shape=shape, strides=strides)
-            entry.launch.side_effect = autotune.DriverError("cuLaunchKernelEx")
-            plan_of = lambda problem, index: mock.Mock(problem=mock.Mock(tensors={"c": mock.Mock(strides=strides)}))
-            winner = lambda *given: entry
-            with (
-                self.subTest(name),
-                mock.patch.object(self.patch, "plan", plan_of, create=True),
-                mock.patch.object(self.patch, "winner", winner, create=True),
-            ):
-                self.patch._entries = ({}, {})
-                run = make(self.patch, self.original)
-                with self.assertWarnsRegex(RuntimeWarning, "leaves a call of aten::"):
-                    self.assertEqual(run("keys", *arguments, **options), "torch's")
-                self.assertEqual(run("keys", *arguments, **options), "torch's")
-                self.assertEqual(entry.launch.call_count, 1)
-
-    def test_arguments_that_only_torch_can_refuse(self):
-        """Whatever they are, aten's own kernel is asked, and its error is the caller's."""
-        self.original.side_effect = RuntimeError("torch's own sentence")
-        a, vector = torch.ones(4, 4), torch.ones(4)
-        for name, make, arguments, options in self.overrides():
-            for given in ((vector,) * 3, (a.to_sparse(),) * 3, (a.to(torch.int8),) * 3, (a, a.double(), a)):
-                run = make(self.patch, self.original)
-                with self.subTest(name), warnings.catch_warnings(), mock.patch.object(self.patch, "plan", lambda *_: None, create=True):
-                    warnings.simplefilter("ignore")
-                    count = min(len(given), sum(isinstance(each, torch.Tensor) for each in arguments[:3]))
-                    with self.assertRaisesRegex(RuntimeError, "torch's own sentence"):
-                        run("keys", *given[:count], *arguments[count:], **options)
-
-    def test_tensors_of_two_devices_are_left_to_torch(self):
-        a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
-        b = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 1), shape=torch.Size((64, 64)))
-        for each in (a, b):
-            each.dim.return_value = 2
-        self.assertIsNone(self.patch.product(a, b, mock.Mock()))
-
-
 class Bounds(unittest.TestCase):
     def test_a_cache_of_plans_is_bounded(self):
         cache = _engine.Cache()
@@ -343,19 +259,6 @@ class Bounds(unittest.TestCase):
         self.assertLessEqual(len(cache), _engine.MOST_PLANS)
         self.assertEqual(cache[19_999,], 19_999)
 
-    def test_decisions_of_a_patch_and_misses_are_bounded_and_races_are_kept(self):
-        patch, entries = object.__new__(_patch.Patch), {}
-        for i in range(20_000):
-            patch._keep(entries, (i,), _patch._LOST if i == 3 else HostPlan(Problem("add", {})) if i == 5 else None)
-        self.assertLessEqual(len(entries), _patch._MOST_ENTRIES)
-        self.assertIs(entries[3,], _patch._LOST)
-        self.assertIsInstance(entries[5,], HostPlan)
-        self.addCleanup(at.clear_misses)
-        for i in range(_patch.MOST_MISSES + 10):
-            _patch._miss(Problem("add", {"a": Tensor("f32", (i + 1,))}))
-        _patch._miss(Problem("add", {"a": Tensor("f32", (1,))}))
-        self.assertEqual(len(at.misses()), _patch.MOST_MISSES)
-        self.assertEqual(at.misses()[Problem("add", {"a": Tensor("f32", (1,))})], 2)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,8 @@ import autotune
 import autotune.torch as at
 from autotune import Problem, Tensor
 from autotune.handle import PlanInfo
-from autotune.torch import _engine, _patch
+from autotune.torch import _engine
 from autotune.torch._engine import refuse_inputs
-from autotune.torch._patch import _OVERRIDES
 from autotune.torch._scaled import _check_epilogue
 
 
@@ -170,188 +169,6 @@ class Recomputed(unittest.TestCase):
                     torch.testing.assert_close(mine, exact, atol=1e-5, rtol=1e-4)
 
 
-class Registration(unittest.TestCase):
-    def overridden(self):
-        """The operators of aten whose CUDA kernel is written in Python."""
-        names = [f"aten::{overload}" for overloads in _OVERRIDES.values() for overload in overloads]
-        return [name for name in names if "CUDA: registered at" in torch._C._dispatch_dump(name) and "autotune" in torch._C._dispatch_dump(name)]
-
-    def test_a_patch_takes_every_operator_over_and_gives_it_back(self):
-        self.assertEqual(self.overridden(), [])
-        with at.patch():
-            self.assertEqual(len(self.overridden()), sum(map(len, _OVERRIDES.values())))
-            with at.patch(attention=False):
-                pass
-        self.assertEqual(self.overridden(), [])
-
-    def test_a_torch_without_an_operator(self):
-        with (
-            mock.patch.dict(_OVERRIDES["attention"], {"_scaled_dot_product_quantum_attention": None}),
-            self.assertRaisesRegex(RuntimeError, r"has no CUDA kernel of aten::_scaled_dot_product_quantum_attention; patch\(attention=False\)"),
-        ):
-            at.patch()
-        self.assertEqual(self.overridden(), [])
-
-    def test_attention_is_compiled_as_before_within_a_patch(self):
-        def attend(q, k, v):
-            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-
-        with FakeTensorMode(), at.patch():
-            q, k = (torch.empty(2, heads, 96, 64, dtype=torch.bfloat16, device="cuda") for heads in (8, 2))
-            out = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, k)
-        self.assertEqual((out.shape, out.stride()), (q.shape, q.stride()))
-
-
-@contextlib.contextmanager
-def deterministic():
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
-
-
-class Rule(unittest.TestCase):
-    """What a patch takes over, by what is on record of a problem."""
-
-    PROBLEM = Problem("gemm", {name: Tensor("f16", (64, 64)) for name in "abc"})
-
-    def setUp(self):
-        self.info = PlanInfo("shipped", "gemm/mma", True, 0.0, 10.0, 0, 0, 11.0)
-        self.gain = 1.0  # of ours in a race here; a pair: in a stream and in a graph
-        self.raced = []
-        for owner, name, made in (
-            (_patch, "_records", mock.Mock(read=lambda: mock.MagicMock(__contains__=lambda *_: True))),
-            (_patch._engine, "plan_of", lambda problem, index: mock.Mock(info=self.info)),
-            (_patch, "gains_over", self.race),
-            (_patch._engine, "is_capturing", lambda index: False),
-            (torch.cuda, "device", mock.MagicMock()),
-        ):
-            replaced = mock.patch.object(owner, name, made)
-            replaced.start()
-            self.addCleanup(replaced.stop)
-        self.addCleanup(at.clear_misses)
-
-    def race(self, theirs, ours):
-        self.raced.append((theirs, ours))
-        return (*self.gain,) if isinstance(self.gain, tuple) else (self.gain, self.gain)
-
-    def patch(self, least_gain=1.0, only=None, race=True):
-        patch = object.__new__(_patch.Patch)
-        patch.least_gain, patch._only, patch._races = least_gain, only, race
-        return patch
-
-    def is_taken(self, patch):
-        return patch.plan(lambda: self.PROBLEM, 0) is not None
-
-    def is_ours(self, entry):
-        return entry is not None and entry is not _patch._LOST
-
-    def test_a_record_that_lost_clearly_is_not_raced(self):
-        for rival_us, least_gain, expected in ((11.0, 1.0, True), (9.9, 1.0, True), (9.4, 1.0, False), (9.8, 1.05, False)):
-            with self.subTest(rival_us=rival_us, least_gain=least_gain):
-                self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
-                self.assertEqual(self.is_taken(self.patch(least_gain)), expected)
-        self.assertEqual(at.misses(), {})
-
-    def test_what_is_no_winner_of_the_problem_is_a_miss(self):
-        for origin in ("near", "default", "loaded"):
-            self.info = dataclasses.replace(self.info, origin=origin)
-            self.assertFalse(self.is_taken(self.patch()))
-        self.assertEqual(at.misses(), {self.PROBLEM: 3})
-
-    def test_a_winner_that_cannot_be_had_is_atens_and_a_warning(self):
-        for failure in (autotune.CompileFailed("no NVRTC"), autotune.DriverError("cuLibraryLoadData")):
-            with (
-                mock.patch.object(_patch._engine, "plan_of", mock.Mock(side_effect=failure)),
-                self.assertWarnsRegex(RuntimeWarning, f"leaves Problem.* to aten, though a winner is on record: {failure}"),
-            ):
-                self.assertFalse(self.is_taken(self.patch()))
-        with mock.patch.object(_patch._engine, "plan_of", mock.Mock(side_effect=autotune.NoKernel("no family"))), warnings.catch_warnings():
-            warnings.simplefilter("error")
-            self.assertFalse(self.is_taken(self.patch()))
-        self.assertEqual(at.misses(), {})
-
-    def test_a_gradient_that_repeats_one_element_is_atens(self):
-        repeated, dense = Tensor("bf16", (16, 64), (0, 0)), Tensor("bf16", (64, 32))
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            self.assertIsNone(self.patch().plan(lambda: _patch._engine.gemm_problem(repeated, dense, Tensor("bf16", (16, 32))), 0))
-        self.assertEqual(at.misses(), {})
-
-    def test_what_is_not_wanted_is_neither_taken_nor_a_miss(self):
-        self.assertFalse(self.is_taken(self.patch(only=lambda problem: problem.op != "gemm")))
-        self.assertTrue(self.is_taken(self.patch(only=lambda problem: problem.op == "gemm")))
-        self.assertEqual(at.misses(), {})
-
-    def entry(self):
-        return mock.Mock(index=0, plan=mock.Mock(info=self.info), deterministic=True, in_stream=True, in_graphs=True)
-
-    def test_a_product_that_is_slower_than_atens_is_atens(self):
-        a = mock.Mock(spec=torch.Tensor, dtype=torch.float16, device=torch.device("cuda", 0), shape=torch.Size((64, 64)))
-        a.dim.return_value, a.data_ptr.return_value, a.stride.return_value, a.get_device.return_value = 2, 1 << 20, (64, 1), 0
-        entry, theirs, plan = self.entry(), mock.Mock(), lambda problem, index: mock.Mock(info=self.info, problem=problem)
-        with mock.patch.object(_patch, "Gemm", lambda plan, index: entry), mock.patch.object(_patch._engine, "plan_of", plan):
-            for self.gain, expected in ((1.0, entry), (0.99, _patch._LOST)):
-                self.assertIs(self.patch().product(a, a, theirs), expected)
-                self.assertIs(self.raced.pop()[0], theirs)
-
-    def test_a_race_decides_whatever_is_on_record(self):
-        theirs = lambda: None
-        for rival_us in (0.0, 9.9, 20.0):
-            self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
-            for self.gain, least_gain, expected in ((1.0, 1.0, True), (0.99, 1.0, False), (1.04, 1.05, False)):
-                self.assertEqual(self.is_ours(self.patch(least_gain).winner(self.entry, mock.Mock(), theirs)), expected)
-                self.assertIs(self.raced.pop()[0], theirs)
-
-    def test_what_wins_in_a_stream_alone_is_not_taken_in_graphs_and_the_other_way_round(self):
-        patch = self.patch()
-        for number, self.gain in enumerate(((1.1, 0.9), (0.9, 1.1))):
-            patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
-            found = patch.entry("key", 0, lambda: patch.winner(self.entry, mock.Mock(), None))
-            self.assertEqual(found is not None, number == 0)
-            with mock.patch.object(_patch._engine, "is_capturing", lambda index: True):
-                self.assertEqual(patch.entry("key", 0, self.fail) is not None, number == 1)
-
-    def test_without_a_race_the_record_decides(self):
-        for rival_us, least_gain, expected in ((11.0, 1.0, True), (10.0, 1.0, True), (9.9, 1.0, False), (10.4, 1.05, False), (0.0, 1.0, False)):
-            self.info = dataclasses.replace(self.info, recorded_rival_us=rival_us)
-            is_won = lambda patch: self.is_ours(patch.winner(self.entry, mock.Mock(), None))
-            self.assertEqual(is_won(self.patch(least_gain, race=False)), expected)
-            with deterministic():
-                self.assertEqual(is_won(self.patch(least_gain)), expected)
-            with mock.patch.object(_patch, "gains_over", mock.Mock(side_effect=torch.OutOfMemoryError)):
-                self.assertEqual(is_won(self.patch(least_gain)), expected)
-        self.assertEqual(self.raced, [])
-
-    def test_a_decision_of_a_race_is_not_taken_for_deterministic_algorithms(self):
-        patch = self.patch()
-        patch._entries, patch._lock = ({}, {}), contextlib.nullcontext()
-        raced = self.entry()
-        self.assertIs(patch.entry("key", 0, lambda: raced), raced)
-        with deterministic():
-            recorded = self.entry()
-            self.assertIs(patch.entry("key", 0, lambda: recorded), recorded)
-        self.assertIs(patch.entry("key", 0, self.fail), raced)
-
-    def test_a_softmax_that_is_slower_is_atens(self):
-        x = torch.zeros(4, 64, dtype=torch.float16)
-        self.info = dataclasses.replace(self.info, recorded_rival_us=0.0)
-        with mock.patch.object(_patch, "Described", lambda plan, index, count: mock.Mock(plan=plan, index=index)):
-            for self.gain, expected in ((1.1, True), (0.9, False)):
-                self.assertEqual(self.is_ours(_patch._softmax_entry(self.patch(), x, lambda: None)), expected)
-
-    def test_a_patch_that_is_made_again_remembers_what_was_decided(self):
-        everything = lambda problem: True
-        for only in (None, everything):
-            with at.patch(least_gain=7.0, only=only) as first:
-                first.entry("key", 0, lambda: None)
-            with at.patch(least_gain=7.0, only=only) as second:
-                self.assertIsNone(second.entry("key", 0, self.fail))
-        with at.patch(least_gain=7.0, only=lambda problem: False) as other:
-            self.assertEqual(other._entries, ({}, {}))
-
-
 class Example(unittest.TestCase):
     """llama_block.py on tensors without data: its steps run, whatever they would take."""
 
@@ -419,10 +236,6 @@ class Refusals(unittest.TestCase):
         at.disable_inductor()
         self.assertEqual(config.external_matmul, [])
 
-    def forget_records(self):
-        _patch._records.forget()
-        self.addCleanup(_patch._records.forget)
-
     def test_an_outdated_plan_is_made_again_outside_of_captures(self):
         class Planned:
             def __init__(self, is_outdated):
@@ -442,27 +255,6 @@ class Refusals(unittest.TestCase):
             new = cache.keep(("old",), Planned(False))
             self.assertIsNone(cache.during_capture(("old",), 0))
         self.assertIs(cache[("old",)], new)
-
-    def test_winners_that_cannot_be_read_end_a_patch(self):
-        with tempfile.TemporaryDirectory() as folder:
-            broken = pathlib.Path(folder) / "broken.db"
-            broken.write_text("this is no database" * 100)
-            with mock.patch.dict(os.environ, AUTOTUNE_DB=str(broken)):
-                self.forget_records()
-                with self.assertRaisesRegex(autotune.CommandError, "broken.db"):
-                    at.patch()
-
-    def test_a_database_that_is_yet_to_be_made_leaves_the_shipped_winners(self):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, AUTOTUNE_DB=f"{folder}/later.db"):
-            self.forget_records()
-            with at.patch():
-                self.assertGreater(len(_patch._records.read()), 100)
-
-    def test_patch_without_get_kernel(self):
-        with mock.patch.object(torch.library, "get_kernel", create=True):
-            del torch.library.get_kernel
-            with self.assertRaisesRegex(RuntimeError, "needs torch.library.get_kernel"):
-                at.patch()
 
 
 if __name__ == "__main__":

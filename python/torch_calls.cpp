@@ -1,0 +1,841 @@
+// patch() of autotune.torch: kernels of aten's products at a backend's dispatch key, by torch's stable C interface.
+//
+// A call whose key (shapes, strides, types, alignments) is in the table runs our plan. Every other call runs aten's own kernel,
+// which torch's shims reach without the dispatcher. Nothing here compiles, reads a file or races. Torch's functions are found at
+// run time and declared here, so that one library serves every torch from 2.9 on; each that is missing switches its operator off.
+//
+// Calls come from any thread, with or without the interpreter's lock. The table is replaced as a whole and never changed; tables
+// that were replaced stay, because a call may still read them.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autotune/autotune.h"
+
+namespace {
+
+// ---- torch ----
+
+using Value = std::uint64_t;          // StableIValue
+using TensorHandle = struct Tensor*;  // AtenTensorHandle: the address of an at::Tensor on the heap
+using LibraryHandle = struct Library*;
+using GuardHandle = struct Guard*;
+using Status = std::int32_t;  // 0: success
+using Boxed = void (*)(Value* stack, std::uint64_t inputs, std::uint64_t outputs);
+
+struct Torch {
+    Status (*get_dim)(TensorHandle, std::int64_t*);
+    Status (*get_sizes)(TensorHandle, std::int64_t**);
+    Status (*get_strides)(TensorHandle, std::int64_t**);
+    Status (*get_dtype)(TensorHandle, std::int32_t*);
+    Status (*get_device_type)(TensorHandle, std::int32_t*);
+    Status (*get_device_index)(TensorHandle, std::int32_t*);
+    Status (*get_data_ptr)(TensorHandle, void**);
+    Status (*delete_tensor)(TensorHandle);
+    Status (*new_undefined)(TensorHandle*);
+    std::int32_t (*dtype_uint64)();
+    Status (*empty_strided)(std::int64_t dim, const std::int64_t* sizes, const std::int64_t* strides, std::int32_t dtype,
+                            std::int32_t device_type, std::int32_t device_index, TensorHandle*);
+    Status (*library_init)(const char* name, const char* key, const char* file, std::uint32_t line, LibraryHandle*);
+    Status (*library_impl)(LibraryHandle, const char* name, Boxed);
+    Status (*library_delete)(LibraryHandle);
+    // Of the backend. A host's has no streams.
+    Status (*mm_out)(TensorHandle out, TensorHandle a, TensorHandle b);
+    Status (*bmm_out)(TensorHandle out, TensorHandle a, TensorHandle b);
+    Status (*flash)(TensorHandle q, TensorHandle k, TensorHandle v, double dropout, std::int32_t is_causal,
+                    std::int32_t returns_mask, double* scale, TensorHandle*, TensorHandle*, TensorHandle*, TensorHandle*,
+                    std::int64_t*, std::int64_t*, TensorHandle*, TensorHandle*, TensorHandle*);
+    Status (*cudnn)(TensorHandle q, TensorHandle k, TensorHandle v, TensorHandle* bias, std::int32_t with_lse, double dropout,
+                    std::int32_t is_causal, std::int32_t returns_mask, double* scale, TensorHandle*, TensorHandle*, TensorHandle*,
+                    TensorHandle*, std::int64_t*, std::int64_t*, TensorHandle*, TensorHandle*, TensorHandle*);
+    Status (*efficient)(TensorHandle q, TensorHandle k, TensorHandle v, TensorHandle* bias, std::int32_t with_lse, double dropout,
+                        std::int32_t is_causal, double* scale, TensorHandle*, TensorHandle*, TensorHandle*, TensorHandle*);
+    Status (*current_stream)(std::int32_t device, void** stream);
+    Status (*current_device)(std::int32_t* device);
+    Status (*guard_device)(std::int32_t device, GuardHandle*);
+    Status (*delete_guard)(GuardHandle);
+    // aten's own functions in C++, by names that hold their types: called where a shim reports an error, so that the caller gets
+    // torch's exception. They return an at::Tensor, which is one pointer that the caller owns, at the address of the first
+    // argument.
+    void (*mm)(void* result, const void* a, const void* b);
+    void (*bmm)(void* result, const void* a, const void* b);
+    void* (*mm_into)(void* out, const void* a, const void* b);
+    void* (*bmm_into)(void* out, const void* a, const void* b);
+    void (*softmax)(void* result, const void* x, std::int64_t dim, bool half_to_float);  // which has no shim
+    void* (*context)();
+    bool (*allows_tf32)(const void* context);
+    void (*flash_in_cpp)(void* results, const void* q, const void* k, const void* v, double, bool, bool, std::optional<double>);
+} torch_;
+
+template <typename F>
+bool find(void* library, const char* name, F*& function) {
+    function = library == nullptr ? nullptr : reinterpret_cast<F*>(dlsym(library, name));
+    return function != nullptr;
+}
+
+// A reference that the callee of a boxed kernel owns.
+class Owned {
+  public:
+    explicit Owned(TensorHandle handle) : handle_(handle) {}
+    explicit Owned(Value value) : handle_(reinterpret_cast<TensorHandle>(value)) {}
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    ~Owned() {
+        if (handle_ != nullptr) torch_.delete_tensor(handle_);
+    }
+    [[nodiscard]] TensorHandle get() const { return handle_; }
+    TensorHandle release() {
+        TensorHandle const handle = handle_;
+        handle_ = nullptr;
+        return handle;
+    }
+
+  private:
+    TensorHandle handle_;
+};
+
+// ---- keys ----
+
+constexpr std::size_t kMostWords = 48;  // at most 34 are used, by attention in f32
+constexpr std::int64_t kMostAlign = 16;
+
+struct Key {
+    std::int64_t words[kMostWords];
+    std::uint32_t count = 0;
+
+    void add(std::int64_t word) { words[count++] = word; }
+    [[nodiscard]] std::uint64_t hash() const {
+        std::uint64_t value = 0x9e3779b97f4a7c15ULL;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            value ^= static_cast<std::uint64_t>(words[i]);
+            value *= 0xff51afd7ed558ccdULL;
+            value ^= value >> 32;
+        }
+        return value;
+    }
+    bool operator==(const Key& other) const {
+        return count == other.count && std::memcmp(words, other.words, count * sizeof words[0]) == 0;
+    }
+};
+
+struct View {
+    TensorHandle handle;
+    std::int64_t dim;
+    std::int64_t *sizes, *strides;
+    std::int32_t dtype, device_type, device;
+    void* data;
+};
+
+bool view_of(TensorHandle handle, View& view) {
+    view.handle = handle;
+    return torch_.get_dim(handle, &view.dim) == 0 && torch_.get_sizes(handle, &view.sizes) == 0 &&
+           torch_.get_strides(handle, &view.strides) == 0 && torch_.get_dtype(handle, &view.dtype) == 0 &&
+           torch_.get_device_type(handle, &view.device_type) == 0 && torch_.get_device_index(handle, &view.device) == 0;
+}
+
+bool has_data(View& view) {
+    return torch_.get_data_ptr(view.handle, &view.data) == 0 && view.data != nullptr;
+}
+
+void add_view(Key& key, const View& view) {
+    for (std::int64_t i = 0; i < view.dim; ++i) key.add(view.sizes[i]);
+    for (std::int64_t i = 0; i < view.dim; ++i) key.add(view.strides[i]);
+    const auto low = reinterpret_cast<std::uintptr_t>(view.data) & (kMostAlign - 1);
+    key.add(low == 0 ? kMostAlign : static_cast<std::int64_t>(low & -low));
+}
+
+// ---- the table ----
+
+}  // namespace
+
+extern "C" {
+
+// Runs the calls of a key. Written by _shims.py.
+struct autotune_torch_entry {
+    autotune_plan plan;
+    std::size_t workspace_bytes, workspace_zero_bytes;
+    std::int32_t in_stream, in_graphs;  // whether ours has won there
+    std::int64_t strides[4];            // of the output of attention
+};
+
+// autotune_gemm() and autotune_run().
+using autotune_torch_gemm = autotune_status (*)(autotune_plan, const void* alpha, const void* a, const void* b, const void* beta,
+                                                void* c, void* workspace, std::size_t workspace_bytes,
+                                                struct CUstream_st* stream);
+using autotune_torch_run = autotune_status (*)(autotune_plan, const autotune_call* call, struct CUstream_st* stream);
+
+}  // extern "C"
+
+namespace {
+
+struct Slot {
+    Key key;
+    autotune_torch_entry entry{};
+    bool is_used = false;
+    mutable std::atomic<bool> has_failed{false};
+};
+
+struct Table {
+    explicit Table(std::size_t count) : mask(size_for(count) - 1), slots(mask + 1) {}
+
+    static std::size_t size_for(std::size_t count) {
+        std::size_t size = 16;
+        while (size < 2 * count) size *= 2;
+        return size;
+    }
+    void add(const Key& key, const autotune_torch_entry& entry) {
+        std::size_t at = key.hash() & mask;
+        while (slots[at].is_used && !(slots[at].key == key)) at = (at + 1) & mask;
+        slots[at].key = key;
+        slots[at].entry = entry;
+        slots[at].is_used = true;
+    }
+    [[nodiscard]] const Slot* find(const Key& key, std::uint64_t hash) const {
+        for (std::size_t at = hash & mask; slots[at].is_used; at = (at + 1) & mask)
+            if (slots[at].key == key) return &slots[at];
+        return nullptr;
+    }
+
+    std::size_t mask;
+    std::vector<Slot> slots;
+};
+
+std::atomic<const Table*> table{nullptr};
+std::atomic<std::uint64_t> taken{0}, failed{0};
+autotune_torch_gemm launch_gemm = nullptr;
+autotune_torch_run launch_run = nullptr;
+
+// Keys that were not in the table, each once. A slot is taken by the thread that writes its hash, and read once its key is
+// written.
+constexpr std::size_t kMisses = 4096;  // a power of two; half of them are used at most
+struct Miss {
+    std::atomic<std::uint64_t> hash{0};
+    std::atomic<bool> is_written{false};
+    Key key;
+};
+Miss misses[kMisses];
+std::atomic<std::uint32_t> miss_count{0};
+
+void note_miss(const Key& key, std::uint64_t key_hash) {
+    const std::uint64_t hash = key_hash | 1;
+    for (std::size_t at = hash & (kMisses - 1), tries = 0; tries < 8; ++tries, at = (at + 1) & (kMisses - 1)) {
+        std::uint64_t found = misses[at].hash.load(std::memory_order_relaxed);
+        if (found == hash) return;
+        if (found != 0) continue;
+        if (miss_count.load(std::memory_order_relaxed) >= kMisses / 2) return;
+        if (misses[at].hash.compare_exchange_strong(found, hash, std::memory_order_relaxed)) {
+            miss_count.fetch_add(1, std::memory_order_relaxed);
+            misses[at].key = key;
+            misses[at].is_written.store(true, std::memory_order_release);
+            return;
+        }
+        if (found == hash) return;
+    }
+}
+
+// The slot that takes the call over. Notes a miss and returns NULL if there is none.
+const Slot* slot_of(const Table& winners, const Key& key) {
+    const std::uint64_t hash = key.hash();
+    const Slot* const slot = winners.find(key, hash);
+    if (slot == nullptr) note_miss(key, hash);
+    return slot;
+}
+
+// ---- the driver: what a launch needs besides the plan ----
+
+int (*is_capturing_)(CUstream_st*, int*) = nullptr;
+int (*memset_)(std::uintptr_t, unsigned char, std::size_t, CUstream_st*) = nullptr;
+
+bool is_captured(CUstream_st* stream) {
+    int status = 0;
+    return is_capturing_ != nullptr && is_capturing_(stream, &status) == 0 && status != 0;
+}
+
+// ---- products ----
+
+enum Code : std::int64_t { kMm = 1, kBmm, kMmOut, kBmmOut };
+
+// Makes the device current that the tensors are on, where another one is.
+class OnDevice {
+  public:
+    explicit OnDevice(std::int32_t device) {
+        std::int32_t current = device;
+        if (torch_.current_device == nullptr) return;
+        is_right_ = torch_.current_device(&current) == 0 && (current == device || torch_.guard_device(device, &guard_) == 0);
+    }
+    OnDevice(const OnDevice&) = delete;
+    OnDevice& operator=(const OnDevice&) = delete;
+    ~OnDevice() {
+        if (guard_ != nullptr) torch_.delete_guard(guard_);
+    }
+    [[nodiscard]] bool is_right() const { return is_right_; }
+
+  private:
+    GuardHandle guard_ = nullptr;
+    bool is_right_ = true;
+};
+
+// Launches the plan of a slot on the stream of a tensor's device; false where the call is aten's. launch(workspace, stream)
+template <typename Launch>
+bool run_plan(const Slot& slot, const View& first, const Launch& launch) {
+    const autotune_torch_entry& entry = slot.entry;
+    if (slot.has_failed.load(std::memory_order_relaxed)) return false;
+    const OnDevice on(first.device);
+    void* stream = nullptr;
+    if (!on.is_right() || (torch_.current_stream != nullptr && torch_.current_stream(first.device, &stream) != 0)) return false;
+    auto* const raw = static_cast<CUstream_st*>(stream);
+    if (entry.in_stream != entry.in_graphs && (is_captured(raw) ? entry.in_graphs : entry.in_stream) == 0) return false;
+    // Freed when this returns: torch's allocator gives it to later calls of the same stream, which run later.
+    TensorHandle memory = nullptr;
+    if (entry.workspace_bytes != 0) {
+        const std::int64_t size = static_cast<std::int64_t>(entry.workspace_bytes), one = 1;
+        constexpr std::int32_t kBytes = 0;  // torch.uint8
+        if (torch_.empty_strided(1, &size, &one, kBytes, first.device_type, first.device, &memory) != 0) return false;
+    }
+    const Owned workspace(memory);
+    void* address = nullptr;
+    if (memory != nullptr && torch_.get_data_ptr(memory, &address) != 0) return false;
+    if (entry.workspace_zero_bytes != 0 &&
+        (memset_ == nullptr || memset_(reinterpret_cast<std::uintptr_t>(address), 0, entry.workspace_zero_bytes, raw) != 0))
+        return false;
+    if (launch(address, raw) != AUTOTUNE_OK) {
+        slot.has_failed.store(true, std::memory_order_relaxed);  // aten's from now on
+        failed.fetch_add(1, std::memory_order_relaxed);
+        return false;
+    }
+    taken.fetch_add(1, std::memory_order_relaxed);
+    return true;
+}
+
+bool run_product(const Slot& slot, const View& a, const View& b, void* c) {
+    return run_plan(slot, a, [&](void* workspace, CUstream_st* stream) {
+        const float alpha = 1, beta = 0;
+        return launch_gemm(slot.entry.plan, &alpha, a.data, b.data, &beta, c, workspace, slot.entry.workspace_bytes, stream);
+    });
+}
+
+bool run_described(const Slot& slot, const View& first, const void* const* tensors, std::size_t count, const float* scale) {
+    return run_plan(slot, first, [&](void* workspace, CUstream_st* stream) {
+        autotune_scalar scalar{};
+        scalar.type = AUTOTUNE_SCALAR_F32;
+        if (scale != nullptr) scalar.value.f32 = *scale;
+        const autotune_call call{sizeof(autotune_call),
+                                 tensors,
+                                 count,
+                                 scale == nullptr ? nullptr : &scalar,
+                                 scale == nullptr ? 0U : 1U,
+                                 workspace,
+                                 slot.entry.workspace_bytes};
+        return launch_run(slot.entry.plan, &call, stream);
+    });
+}
+
+constexpr std::int32_t kF16 = 5, kF32 = 6, kBf16 = 15, kI64 = 4;  // torch's numbers of its types
+
+bool has_kernels(const View& view) {
+    return view.dtype == kBf16 || view.dtype == kF16 || view.dtype == kF32;
+}
+
+// Adds the type that a product is computed in; false where it is aten's. The precision of f32 is a setting of torch, whose C++
+// function is found by its name.
+bool add_compute(Key& key, const View& view) {
+    if (!has_kernels(view)) return false;
+    key.add(view.dtype);
+    if (view.dtype != kF32) return true;
+    if (torch_.context == nullptr || torch_.allows_tf32 == nullptr) return false;
+    try {
+        key.add(torch_.allows_tf32(torch_.context()) ? 1 : 0);
+    } catch (...) {  // torch refuses to say where its older and newer settings were mixed
+        return false;
+    }
+    return true;
+}
+
+[[noreturn]] void fail(const char* name) {
+    throw std::runtime_error(std::string("aten::") + name + " failed; torch's message is on the standard error stream");
+}
+
+bool is_product(const View& a, const View& b, std::int64_t dim) {
+    return a.dim == dim && b.dim == dim && a.dtype == b.dtype && a.device_type == b.device_type && a.device == b.device &&
+           a.sizes[dim - 1] == b.sizes[dim - 2] && (dim == 2 || a.sizes[0] == b.sizes[0]);
+}
+
+TensorHandle handle_of(void* tensor) {
+    auto* const made = static_cast<void**>(::operator new(sizeof tensor));
+    *made = tensor;
+    return reinterpret_cast<TensorHandle>(made);
+}
+
+// aten's own function in C++: for what is no product, with torch's exception, and after an error of a shim.
+TensorHandle by_torch(bool is_batched, TensorHandle a, TensorHandle b) {
+    auto* const function = is_batched ? torch_.bmm : torch_.mm;
+    if (function == nullptr) fail(is_batched ? "bmm" : "mm");
+    void* result = nullptr;
+    function(&result, a, b);
+    return handle_of(result);
+}
+
+template <bool kBatched>
+void on_product(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned a_owned(stack[0]), b_owned(stack[1]);
+    constexpr std::int64_t kDim = kBatched ? 3 : 2;
+    View a, b;
+    if (!view_of(a_owned.get(), a) || !view_of(b_owned.get(), b) || !is_product(a, b, kDim)) {
+        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a_owned.get(), b_owned.get()));
+        return;
+    }
+    const Slot* slot = nullptr;
+    const Table* const winners = table.load(std::memory_order_acquire);
+    Key key;
+    key.add(kBatched ? kBmm : kMm);
+    if (winners != nullptr && has_data(a) && has_data(b) && add_compute(key, a)) {
+        key.add(a.device);
+        add_view(key, a);
+        add_view(key, b);
+        slot = slot_of(*winners, key);
+    }
+    const std::int64_t rows = a.sizes[kDim - 2], columns = b.sizes[kDim - 1];
+    const std::int64_t sizes[] = {a.sizes[0], kBatched ? rows : columns, columns};
+    const std::int64_t strides[] = {kBatched ? (rows > 0 ? rows : 1) * (columns > 0 ? columns : 1) : (columns > 0 ? columns : 1),
+                                    kBatched ? (columns > 0 ? columns : 1) : 1, 1};
+    TensorHandle made = nullptr;
+    if (torch_.empty_strided(kDim, sizes, strides, a.dtype, a.device_type, a.device, &made) != 0) {
+        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a.handle, b.handle));
+        return;
+    }
+    Owned out(made);
+    void* c = nullptr;
+    const bool is_ours = slot != nullptr && torch_.get_data_ptr(made, &c) == 0 && run_product(*slot, a, b, c);
+    if (!is_ours && (kBatched ? torch_.bmm_out : torch_.mm_out)(made, a.handle, b.handle) != 0) {
+        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a.handle, b.handle));
+        return;
+    }
+    stack[0] = reinterpret_cast<Value>(out.release());
+}
+
+template <bool kBatched>
+void on_product_out(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned a_owned(stack[0]), b_owned(stack[1]);
+    Owned out(stack[2]);
+    constexpr std::int64_t kDim = kBatched ? 3 : 2;
+    View a, b, c;
+    const Table* const winners = table.load(std::memory_order_acquire);
+    bool is_ours = false;
+    const bool fits = view_of(a_owned.get(), a) && view_of(b_owned.get(), b) && view_of(out.get(), c) && is_product(a, b, kDim);
+    Key key;
+    key.add(kBatched ? kBmmOut : kMmOut);
+    if (winners != nullptr && fits && c.dim == kDim && c.dtype == a.dtype && c.device_type == a.device_type &&
+        c.device == a.device && has_data(a) && has_data(b) && has_data(c) && add_compute(key, a)) {
+        key.add(a.device);
+        add_view(key, a);
+        add_view(key, b);
+        add_view(key, c);
+        const Slot* const slot = slot_of(*winners, key);
+        is_ours = slot != nullptr && run_product(*slot, a, b, c.data);
+    }
+    if (!is_ours && (!fits || (kBatched ? torch_.bmm_out : torch_.mm_out)(out.get(), a_owned.get(), b_owned.get()) != 0)) {
+        auto* const function = kBatched ? torch_.bmm_into : torch_.mm_into;
+        if (function == nullptr) fail(kBatched ? "bmm.out" : "mm.out");
+        function(out.get(), a_owned.get(), b_owned.get());
+    }
+    stack[0] = reinterpret_cast<Value>(out.release());
+}
+
+// ---- softmax ----
+
+constexpr std::int64_t kSoftmax = 5, kMostDims = 5;
+
+void on_softmax(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned x_owned(stack[0]);
+    const auto dim = static_cast<std::int64_t>(stack[1]);
+    const bool half_to_float = (stack[2] & 0xff) != 0;
+    View x;
+    const Table* const winners = table.load(std::memory_order_acquire);
+    if (winners != nullptr && !half_to_float && view_of(x_owned.get(), x) && x.dim >= 1 && x.dim <= kMostDims &&
+        (dim == -1 || dim == x.dim - 1) && has_kernels(x) && has_data(x)) {
+        Key key;
+        key.add(kSoftmax);
+        key.add(x.dtype);
+        key.add(x.device);
+        add_view(key, x);
+        const Slot* const slot = slot_of(*winners, key);
+        TensorHandle made = nullptr;
+        if (slot != nullptr && torch_.empty_strided(x.dim, x.sizes, x.strides, x.dtype, x.device_type, x.device, &made) == 0) {
+            Owned y(made);
+            void* address = nullptr;
+            if (torch_.get_data_ptr(made, &address) == 0) {
+                const void* const tensors[] = {x.data, address, nullptr};
+                if (run_described(*slot, x, tensors, 3, nullptr)) {
+                    stack[0] = reinterpret_cast<Value>(y.release());
+                    return;
+                }
+            }
+        }
+    }
+    void* result = nullptr;
+    torch_.softmax(&result, x_owned.get(), dim, half_to_float);
+    stack[0] = reinterpret_cast<Value>(handle_of(result));
+}
+
+// ---- attention ----
+
+enum Attention : std::int64_t { kFlash = 16, kCudnn, kEfficient };
+
+// A double that a boxed kernel is given in memory of its own, or nothing.
+class OwnedScalar {
+  public:
+    explicit OwnedScalar(Value value) : at_(reinterpret_cast<Value*>(value)) {}
+    OwnedScalar(const OwnedScalar&) = delete;
+    OwnedScalar& operator=(const OwnedScalar&) = delete;
+    ~OwnedScalar() { delete at_; }
+    [[nodiscard]] double* get() const { return reinterpret_cast<double*>(at_); }
+
+  private:
+    Value* at_;
+};
+
+// A tensor that a boxed kernel is given in memory of its own, or nothing.
+class OwnedOptional {
+  public:
+    explicit OwnedOptional(Value value) : at_(reinterpret_cast<TensorHandle*>(value)) {}
+    OwnedOptional(const OwnedOptional&) = delete;
+    OwnedOptional& operator=(const OwnedOptional&) = delete;
+    ~OwnedOptional() {
+        if (at_ == nullptr) return;
+        torch_.delete_tensor(*at_);
+        delete reinterpret_cast<Value*>(at_);
+    }
+    [[nodiscard]] TensorHandle* get() const { return at_; }
+
+  private:
+    TensorHandle* at_;
+};
+
+double as_double(Value value) {
+    double result;
+    std::memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+struct Attended {
+    TensorHandle o = nullptr, lse = nullptr;
+};
+
+// o and the logarithms as `which` of aten's operators gives them, by our kernel; false where the call is aten's.
+bool attend(Attention which, const View& q, const View& k, const View& v, bool is_causal, const double* scale, bool with_lse,
+            Attended& made) {
+    const Table* const winners = table.load(std::memory_order_acquire);
+    if (winners == nullptr) return false;
+    const float factor = scale == nullptr ? 1.0F / std::sqrt(static_cast<float>(q.sizes[3])) : static_cast<float>(*scale);
+    Key key;
+    key.add(which);
+    if (!add_compute(key, q)) return false;
+    key.add(q.device);
+    key.add(is_causal ? 1 : 0);
+    key.add(with_lse ? 1 : 0);
+    add_view(key, q);
+    add_view(key, k);
+    add_view(key, v);
+    const Slot* const slot = slot_of(*winners, key);
+    if (slot == nullptr) return false;
+    const std::int64_t sizes[] = {q.sizes[0], q.sizes[1], q.sizes[2], v.sizes[3]};
+    const bool has_rows = which != kEfficient;
+    const std::int64_t lse_sizes[] = {sizes[0], sizes[1], has_rows ? sizes[2] : 0, 1};
+    const std::int64_t lse_strides[] = {sizes[1] * sizes[2], sizes[2], 1, 1};
+    TensorHandle o = nullptr, lse = nullptr;
+    if (torch_.empty_strided(4, sizes, slot->entry.strides, q.dtype, q.device_type, q.device, &o) != 0) return false;
+    Owned o_owned(o);
+    if (torch_.empty_strided(which == kCudnn ? 4 : 3, lse_sizes, lse_strides, kF32, q.device_type, q.device, &lse) != 0)
+        return false;
+    Owned lse_owned(lse);
+    void *o_data = nullptr, *lse_data = nullptr;
+    if (torch_.get_data_ptr(o, &o_data) != 0 || (with_lse && torch_.get_data_ptr(lse, &lse_data) != 0)) return false;
+    const void* const tensors[] = {q.data, k.data, v.data, o_data, lse_data};
+    if (!run_described(*slot, q, tensors, 5, &factor)) return false;
+    made.o = o_owned.release();
+    made.lse = lse_owned.release();
+    return true;
+}
+
+bool fits_attention(View& q, View& k, View& v) {
+    return q.dim == 4 && k.dim == 4 && v.dim == 4 && k.dtype == q.dtype && v.dtype == q.dtype && k.device_type == q.device_type &&
+           v.device_type == q.device_type && k.device == q.device && v.device == q.device && has_data(q) && has_data(k) &&
+           has_data(v);
+}
+
+Value new_tensor(const View& like, std::int64_t dim, std::int64_t size, std::int32_t dtype) {
+    const std::int64_t one = 1;
+    TensorHandle made = nullptr;
+    if (torch_.empty_strided(dim, &size, &one, dtype, like.device_type, like.device, &made) != 0) fail("empty_strided");
+    return reinterpret_cast<Value>(made);
+}
+
+Value undefined() {
+    TensorHandle made = nullptr;
+    if (torch_.new_undefined(&made) != 0) fail("attention");
+    return reinterpret_cast<Value>(made);
+}
+
+void put_nine(Value* stack, TensorHandle* tensors, const std::int64_t* lengths) {
+    for (int i = 0; i < 4; ++i) stack[i] = reinterpret_cast<Value>(tensors[i]);
+    stack[4] = static_cast<Value>(lengths[0]);
+    stack[5] = static_cast<Value>(lengths[1]);
+    for (int i = 0; i < 3; ++i) stack[6 + i] = reinterpret_cast<Value>(tensors[4 + i]);
+}
+
+// (q, k, v, dropout_p, is_causal, return_debug_mask, *, scale)
+void on_flash(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned q_owned(stack[0]), k_owned(stack[1]), v_owned(stack[2]);
+    const double dropout = as_double(stack[3]);
+    const bool is_causal = (stack[4] & 0xff) != 0, returns_mask = (stack[5] & 0xff) != 0;
+    const OwnedScalar scale(stack[6]);
+    View q, k, v;
+    Attended made;
+    const bool is_ours = dropout == 0 && !returns_mask && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
+                         view_of(v_owned.get(), v) && fits_attention(q, k, v) && q.sizes[3] == v.sizes[3] &&
+                         !(is_causal && q.sizes[2] != k.sizes[2]) && attend(kFlash, q, k, v, is_causal, scale.get(), true, made);
+    if (is_ours) {
+        stack[0] = reinterpret_cast<Value>(made.o);
+        stack[1] = reinterpret_cast<Value>(made.lse);
+        stack[2] = undefined();
+        stack[3] = undefined();
+        stack[4] = static_cast<Value>(q.sizes[2]);
+        stack[5] = static_cast<Value>(k.sizes[2]);
+        stack[6] = new_tensor(q, 1, 2, torch_.dtype_uint64());
+        stack[7] = new_tensor(q, 0, 0, torch_.dtype_uint64());
+        stack[8] = new_tensor(q, 1, 0, q.dtype);
+        return;
+    }
+    TensorHandle t[7] = {};
+    std::int64_t lengths[2] = {};
+    if (torch_.flash == nullptr) fail("_scaled_dot_product_flash_attention");
+    if (torch_.flash(q_owned.get(), k_owned.get(), v_owned.get(), dropout, is_causal ? 1 : 0, returns_mask ? 1 : 0, scale.get(),
+                     &t[0], &t[1], &t[2], &t[3], &lengths[0], &lengths[1], &t[4], &t[5], &t[6]) != 0) {
+        if (torch_.flash_in_cpp != nullptr) {  // for its exception
+            alignas(16) unsigned char results[128];
+            torch_.flash_in_cpp(results, q_owned.get(), k_owned.get(), v_owned.get(), dropout, is_causal, returns_mask,
+                                scale.get() == nullptr ? std::nullopt : std::optional<double>(*scale.get()));
+        }
+        fail("_scaled_dot_product_flash_attention");
+    }
+    put_nine(stack, t, lengths);
+}
+
+// (q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, return_debug_mask, *, scale)
+void on_cudnn(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned q_owned(stack[0]), k_owned(stack[1]), v_owned(stack[2]);
+    const OwnedOptional bias(stack[3]);
+    const bool with_lse = (stack[4] & 0xff) != 0, is_causal = (stack[6] & 0xff) != 0, returns_mask = (stack[7] & 0xff) != 0;
+    const double dropout = as_double(stack[5]);
+    const OwnedScalar scale(stack[8]);
+    View q, k, v;
+    Attended made;
+    const bool is_ours = dropout == 0 && !returns_mask && bias.get() == nullptr && view_of(q_owned.get(), q) &&
+                         view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
+                         attend(kCudnn, q, k, v, is_causal, scale.get(), with_lse, made);
+    if (is_ours) {
+        stack[0] = reinterpret_cast<Value>(made.o);
+        stack[1] = reinterpret_cast<Value>(made.lse);
+        stack[2] = undefined();
+        stack[3] = undefined();
+        stack[4] = static_cast<Value>(q.sizes[2]);
+        stack[5] = static_cast<Value>(k.sizes[2]);
+        stack[6] = new_tensor(q, 0, 0, kI64);
+        stack[7] = new_tensor(q, 0, 0, kI64);
+        stack[8] = undefined();
+        return;
+    }
+    TensorHandle t[7] = {};
+    std::int64_t lengths[2] = {};
+    if (torch_.cudnn == nullptr) fail("_scaled_dot_product_cudnn_attention");
+    if (torch_.cudnn(q_owned.get(), k_owned.get(), v_owned.get(), bias.get(), with_lse ? 1 : 0, dropout, is_causal ? 1 : 0,
+                     returns_mask ? 1 : 0, scale.get(), &t[0], &t[1], &t[2], &t[3], &lengths[0], &lengths[1], &t[4], &t[5],
+                     &t[6]) != 0)
+        fail("_scaled_dot_product_cudnn_attention");
+    put_nine(stack, t, lengths);
+}
+
+// (q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, *, scale)
+void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned q_owned(stack[0]), k_owned(stack[1]), v_owned(stack[2]);
+    const OwnedOptional bias(stack[3]);
+    const bool with_lse = (stack[4] & 0xff) != 0, is_causal = (stack[6] & 0xff) != 0;
+    const double dropout = as_double(stack[5]);
+    const OwnedScalar scale(stack[7]);
+    View q, k, v;
+    Attended made;
+    // Its logarithms are padded to 32 rows, which ours are not.
+    const bool is_ours = dropout == 0 && bias.get() == nullptr && !with_lse && view_of(q_owned.get(), q) &&
+                         view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
+                         attend(kEfficient, q, k, v, is_causal, scale.get(), false, made);
+    if (is_ours) {
+        stack[0] = reinterpret_cast<Value>(made.o);
+        stack[1] = reinterpret_cast<Value>(made.lse);
+        stack[2] = new_tensor(q, 0, 0, kI64);
+        stack[3] = new_tensor(q, 0, 0, kI64);
+        return;
+    }
+    TensorHandle t[4] = {};
+    if (torch_.efficient == nullptr) fail("_scaled_dot_product_efficient_attention");
+    if (torch_.efficient(q_owned.get(), k_owned.get(), v_owned.get(), bias.get(), with_lse ? 1 : 0, dropout, is_causal ? 1 : 0,
+                         scale.get(), &t[0], &t[1], &t[2], &t[3]) != 0)
+        fail("_scaled_dot_product_efficient_attention");
+    for (int i = 0; i < 4; ++i) stack[i] = reinterpret_cast<Value>(t[i]);
+}
+
+std::mutex install_lock;
+LibraryHandle library = nullptr;
+
+// The first name of torch that is missing, or NULL.
+const char* find_torch(bool is_host) {
+    void* const cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_NOW);
+    void* const own = is_host ? cpu : dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_NOW);
+    if (cpu == nullptr) return "libtorch_cpu.so";
+    if (own == nullptr) return "libtorch_cuda.so";
+#define NEEDS(library, field, name) \
+    if (!find(library, name, torch_.field)) return name
+    NEEDS(cpu, get_dim, "aoti_torch_get_dim");
+    NEEDS(cpu, get_sizes, "aoti_torch_get_sizes");
+    NEEDS(cpu, get_strides, "aoti_torch_get_strides");
+    NEEDS(cpu, get_dtype, "aoti_torch_get_dtype");
+    NEEDS(cpu, get_device_type, "aoti_torch_get_device_type");
+    NEEDS(cpu, get_device_index, "aoti_torch_get_device_index");
+    NEEDS(cpu, get_data_ptr, "aoti_torch_get_data_ptr");
+    NEEDS(cpu, delete_tensor, "aoti_torch_delete_tensor_object");
+    NEEDS(cpu, new_undefined, "aoti_torch_new_uninitialized_tensor");
+    NEEDS(cpu, dtype_uint64, "aoti_torch_dtype_uint64");
+    NEEDS(cpu, empty_strided, "aoti_torch_empty_strided");
+    NEEDS(cpu, library_init, "aoti_torch_library_init_impl");
+    NEEDS(cpu, library_impl, "aoti_torch_library_impl");
+    NEEDS(cpu, library_delete, "aoti_torch_delete_library_object");
+    if (!is_host) {
+        NEEDS(own, current_stream, "aoti_torch_get_current_cuda_stream");
+        NEEDS(cpu, current_device, "aoti_torch_get_current_device_index");
+        NEEDS(own, guard_device, "aoti_torch_create_cuda_guard");
+        NEEDS(own, delete_guard, "aoti_torch_delete_cuda_guard");
+        void* const driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
+        if (!find(driver, "cuStreamIsCapturing", is_capturing_)) return "cuStreamIsCapturing";
+        if (!find(driver, "cuMemsetD8Async", memset_)) return "cuMemsetD8Async";
+    }
+#undef NEEDS
+    find(own, is_host ? "aoti_torch_cpu_mm_out" : "aoti_torch_cuda_mm_out", torch_.mm_out);
+    find(own, is_host ? "aoti_torch_cpu_bmm_out" : "aoti_torch_cuda_bmm_out", torch_.bmm_out);
+    find(own, is_host ? "_ZN2at3cpu2mmERKNS_6TensorES3_" : "_ZN2at4cuda2mmERKNS_6TensorES3_", torch_.mm);
+    find(own, is_host ? "_ZN2at3cpu3bmmERKNS_6TensorES3_" : "_ZN2at4cuda3bmmERKNS_6TensorES3_", torch_.bmm);
+    find(own, is_host ? "_ZN2at3cpu6mm_outERNS_6TensorERKS1_S4_" : "_ZN2at4cuda6mm_outERNS_6TensorERKS1_S4_", torch_.mm_into);
+    find(own, is_host ? "_ZN2at3cpu7bmm_outERNS_6TensorERKS1_S4_" : "_ZN2at4cuda7bmm_outERNS_6TensorERKS1_S4_", torch_.bmm_into);
+    find(own, is_host ? "_ZN2at3cpu8_softmaxERKNS_6TensorElb" : "_ZN2at4cuda8_softmaxERKNS_6TensorElb", torch_.softmax);
+    find(cpu, "_ZN2at13globalContextEv", torch_.context);
+    find(cpu, "_ZNK2at7Context15allowTF32CuBLASEv", torch_.allows_tf32);
+    find(own, "aoti_torch_cuda__scaled_dot_product_flash_attention", torch_.flash);
+    find(own, "aoti_torch_cuda__scaled_dot_product_cudnn_attention", torch_.cudnn);
+    find(own, "aoti_torch_cuda__scaled_dot_product_efficient_attention", torch_.efficient);
+    find(own, "_ZN2at4cuda35_scaled_dot_product_flash_attentionERKNS_6TensorES3_S3_dbbSt8optionalIdE", torch_.flash_in_cpp);
+    return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+#define EXPORT __attribute__((visibility("default")))
+
+// Registers our kernels of the operators whose bit is set at `key`, "CUDA" or, for tests, "CPU": 1 mm, 2 bmm, 4 softmax, 8
+// attention. Returns the first name of torch that is missing, or NULL; *installed gets the bits of what was registered.
+EXPORT const char* autotune_torch_install(const char* key, std::uint32_t wanted, autotune_torch_gemm gemm, autotune_torch_run run,
+                                          std::uint32_t* installed) {
+    const std::lock_guard<std::mutex> lock(install_lock);
+    *installed = 0;
+    if (library != nullptr) return "a patch that is not active yet";
+    const bool is_host = std::strcmp(key, "CPU") == 0;
+    const char* missing = find_torch(is_host);
+    if (missing != nullptr) return missing;
+    launch_gemm = gemm;
+    launch_run = run;
+    if (torch_.library_init("aten", key, __FILE__, __LINE__, &library) != 0) return "aoti_torch_library_init_impl";
+    const auto add = [&](std::uint32_t bit, bool is_there, const char* needed,
+                         std::initializer_list<std::pair<const char*, Boxed>> kernels) {
+        if ((wanted & bit) == 0) return;
+        if (!is_there) {
+            missing = missing == nullptr ? needed : missing;
+            return;
+        }
+        for (const auto& [name, function] : kernels)
+            if (torch_.library_impl(library, name, function) != 0) return;
+        *installed |= bit;
+    };
+    add(1, torch_.mm_out != nullptr, "aoti_torch_cuda_mm_out", {{"mm", on_product<false>}, {"mm.out", on_product_out<false>}});
+    add(2, torch_.bmm_out != nullptr, "aoti_torch_cuda_bmm_out", {{"bmm", on_product<true>}, {"bmm.out", on_product_out<true>}});
+    add(4, torch_.softmax != nullptr, "at::cuda::_softmax(at::Tensor const&, long, bool)", {{"_softmax", on_softmax}});
+    // A host has none of them: a test calls them where ours takes the call.
+    add(8, is_host || (torch_.flash != nullptr && torch_.cudnn != nullptr && torch_.efficient != nullptr),
+        "aoti_torch_cuda__scaled_dot_product_*_attention",
+        {{"_scaled_dot_product_flash_attention", on_flash},
+         {"_scaled_dot_product_cudnn_attention", on_cudnn},
+         {"_scaled_dot_product_efficient_attention", on_efficient}});
+    return missing;
+}
+
+// Gives aten its kernels back.
+EXPORT void autotune_torch_remove() {
+    const std::lock_guard<std::mutex> lock(install_lock);
+    table.store(nullptr, std::memory_order_release);
+    if (library != nullptr) torch_.library_delete(library);
+    library = nullptr;
+}
+
+// `words` holds `count` keys of which each is preceded by the number of its words.
+EXPORT int autotune_torch_set_table(const std::int64_t* words, const autotune_torch_entry* entries, std::size_t count) {
+    auto* const made = new (std::nothrow) Table(count);
+    if (made == nullptr) return 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        Key key;
+        const std::int64_t size = *words++;
+        if (size < 0 || size > static_cast<std::int64_t>(kMostWords)) return 1;
+        for (std::int64_t k = 0; k < size; ++k) key.add(*words++);
+        made->add(key, entries[i]);
+    }
+    table.store(made, std::memory_order_release);  // the one before stays: a call may read it
+    return 0;
+}
+
+EXPORT void autotune_torch_counts(std::uint64_t* calls_taken, std::uint64_t* calls_failed) {
+    *calls_taken = taken.load(std::memory_order_relaxed);
+    *calls_failed = failed.load(std::memory_order_relaxed);
+}
+
+// Writes the keys that were not in the table as autotune_torch_set_table() takes them; returns how many words that takes.
+EXPORT std::size_t autotune_torch_misses(std::int64_t* words, std::size_t most) {
+    std::size_t used = 0;
+    for (const Miss& each : misses) {
+        if (!each.is_written.load(std::memory_order_acquire)) continue;
+        if (words != nullptr && used + 1 + each.key.count <= most) {
+            words[used] = each.key.count;
+            std::memcpy(words + used + 1, each.key.words, each.key.count * sizeof words[0]);
+        }
+        used += 1 + each.key.count;
+    }
+    return used;
+}
+
+EXPORT void autotune_torch_clear_misses() {
+    for (Miss& each : misses) {
+        each.is_written.store(false, std::memory_order_relaxed);
+        each.hash.store(0, std::memory_order_release);
+    }
+    miss_count.store(0, std::memory_order_relaxed);
+}
+
+}  // extern "C"

@@ -1,0 +1,261 @@
+"""patch() at the host's dispatch key: which calls it takes by the verdicts on record, and what it leaves behind. Plans compute on the host."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+import threading
+import unittest
+import warnings
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+
+import autotune
+import autotune.torch as at
+from autotune.torch import _patch, _shims, _verdicts
+from test_shims import CPU, Plan, address, launch, run
+
+HERE = "this machine"
+
+
+class Patched(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.database = pathlib.Path(folder.name) / "autotune.db"
+        install = _shims.install
+        self.status_of_plans, self.made = {}, []
+        for owner, name, made in (
+            (_shims, "install", lambda names, gemm, described, key: install(names, address(launch), address(run), key)),
+            (_patch, "_used_devices", lambda: [CPU]),
+            (_verdicts, "device_of", lambda index: HERE),
+            (_patch._engine, "plan_of", self.plan_of),
+        ):
+            replaced = mock.patch.object(owner, name, made)
+            replaced.start()
+            self.addCleanup(replaced.stop)
+        variables = mock.patch.dict(os.environ, AUTOTUNE_DB=str(self.database))
+        variables.start()
+        self.addCleanup(variables.stop)
+        self.addCleanup(_shims.clear_misses)
+        self.a, self.b = torch.randn(5, 8).bfloat16(), torch.randn(8, 4).bfloat16()
+        Plan.every.clear()
+        self.plan = Plan(self.a, self.b)
+        self.info = SimpleNamespace(origin="exact", deterministic=True)
+
+    def plan_of(self, problem, index):
+        self.made.append(problem)
+        found = next((each for each in Plan.every.values() if each.problem == problem), None)
+        if found is None:
+            raise autotune.NoKernel("no family")
+        return SimpleNamespace(_address=found.number, workspace_bytes=0, workspace_zero_bytes=0, info=self.info)
+
+    def won(self, in_stream=1.2, in_graphs=1.2, plan=None, device=HERE):
+        _verdicts.store([_verdicts.Verdict((plan or self.plan).problem, in_stream, in_graphs)], device)
+
+    @contextlib.contextmanager
+    def patch(self, **options):
+        names = options.pop("names", ["mm", "bmm", "softmax"])
+        with _patch.Patch(names, key="CPU", wait=True, **options) as made:
+            yield made
+
+    def is_taken(self):
+        before = self.plan.launches
+        found = torch.mm(self.a, self.b)
+        torch.testing.assert_close(found, (self.a.double() @ self.b.double()).to(found.dtype))
+        return self.plan.launches > before
+
+    def test_takes_what_has_won_and_gives_it_back(self):
+        self.won()
+        with self.patch():
+            self.assertTrue(self.is_taken())
+        self.assertFalse(self.is_taken())
+
+    def test_leaves_what_has_lost_or_was_never_tuned(self):
+        with self.patch():
+            self.assertFalse(self.is_taken())
+            self.assertEqual(list(at.misses()), [self.plan.problem])
+        self.won(0.99, 0.99)
+        at.clear_misses()
+        with self.patch():
+            self.assertFalse(self.is_taken())
+            self.assertEqual(at.misses(), {})  # it is known to lose
+        with self.patch(least_gain=0.9):
+            self.assertTrue(self.is_taken())
+
+    def test_a_later_verdict_replaces_an_earlier_one(self):
+        self.won()
+        self.won(0.5, 0.5)
+        with self.patch():
+            self.assertFalse(self.is_taken())
+
+    def test_what_won_in_graphs_alone_is_atens_in_a_stream(self):
+        self.won(0.9, 1.5)
+        with self.patch() as made:
+            self.assertFalse(self.is_taken())
+            self.assertEqual(made.entries, 2)  # with an output of its own and with the caller's
+
+    def test_verdicts_of_another_device_or_torch_do_not_count(self):
+        self.won(device="another")
+        with mock.patch.object(_verdicts, "against", lambda: "torch 1.0 cublas 1"):
+            self.won()
+        with self.patch():
+            self.assertFalse(self.is_taken())
+
+    def test_names_and_only_leave_calls_alone(self):
+        self.won()
+        with self.patch(names=["softmax"]):
+            self.assertFalse(self.is_taken())
+        with self.patch(only=lambda problem: False):
+            self.assertFalse(self.is_taken())
+        self.assertEqual(self.made, [])
+
+    def test_a_plan_that_is_no_winner_any_more_or_not_deterministic_is_not_taken(self):
+        self.won()
+        for self.info in (SimpleNamespace(origin="default", deterministic=True), SimpleNamespace(origin="exact", deterministic=False)):
+            with self.patch():
+                self.assertFalse(self.is_taken())
+
+    def test_a_plan_that_cannot_be_had_is_one_warning(self):
+        self.won()
+        self.won(plan=SimpleNamespace(problem=Plan(self.a[:3], self.b).problem))
+        del Plan.every[max(Plan.every)]
+        with self.assertWarnsRegex(RuntimeWarning, "though it has won: no family"), self.patch():
+            self.assertTrue(self.is_taken())  # the other verdict is served
+
+    def test_patches_in_each_other_and_restored_in_the_wrong_order(self):
+        self.won()
+        outer = _patch.Patch(["mm"], key="CPU", wait=True)
+        inner = _patch.Patch(["softmax"], key="CPU", wait=True)
+        self.assertFalse(self.is_taken())
+        outer.restore()
+        self.assertFalse(self.is_taken())
+        inner.restore()
+        inner.restore()
+        self.assertFalse(at.status()["active"])
+        outer = _patch.Patch(["mm"], key="CPU", wait=True)
+        with self.patch(names=["softmax"]):
+            self.assertFalse(self.is_taken())
+        self.assertTrue(self.is_taken())
+        outer.restore()
+
+    def test_a_call_waits_for_no_plan(self):
+        self.won()
+        may_go, plan_of = threading.Event(), self.plan_of
+
+        def slow(problem, index):
+            may_go.wait(30)
+            return plan_of(problem, index)
+
+        with mock.patch.object(_patch._engine, "plan_of", slow), _patch.Patch(["mm"], key="CPU") as made:
+            self.assertFalse(self.is_taken())
+            self.assertFalse(at.status()["ready"])
+            may_go.set()
+            made._thread.join()
+            self.assertTrue(self.is_taken())
+            self.assertTrue(at.status()["ready"])
+
+    def test_refresh_reads_verdicts_that_were_stored_since(self):
+        with self.patch() as made:
+            self.assertFalse(self.is_taken())
+            self.won()
+            _patch._rebuild()
+            made._thread.join()
+            self.assertTrue(self.is_taken())
+
+    def test_status_tells_what_is_served(self):
+        self.won()
+        with self.patch():
+            before = at.status()["taken"]
+            self.is_taken()
+            told = at.status()
+        self.assertEqual(told["operators"], {"mm": "ours", "bmm": "ours", "softmax": "ours"})
+        self.assertEqual((told["verdicts"], told["entries"], told["taken"] - before, told["active"]), (1, 2, 1, True))
+
+    def test_a_torch_that_lacks_a_shim_keeps_the_operator_with_one_warning(self):
+        _patch._warned.clear()
+        self.addCleanup(_patch._warned.clear)
+        with mock.patch.object(_shims, "install", lambda *_: {"bmm": "torch 2.9.0 lacks aoti_torch_cuda_bmm_out"}):
+            with self.assertWarnsRegex(RuntimeWarning, r"leaves bmm to torch: torch 2.9.0 lacks aoti_torch_cuda_bmm_out"):
+                made = _patch.Patch(["mm", "bmm"], key="CPU", wait=True)
+            self.assertIn("lacks", at.status()["operators"]["bmm"])
+            made.restore()
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                _patch.Patch(["mm", "bmm"], key="CPU", wait=True).restore()
+
+    def test_lines_that_cannot_be_read_are_left_out(self):
+        self.won()
+        with open(_verdicts.path(), "a") as file:
+            file.write('{"op": "gemm"}\n[1]\nnothing\n{"op": "gemm", "tensors": 3, "attributes": {}, "device": "this machine", "against": "x"}\n{"cut')
+        self.assertEqual([each.problem for each in _verdicts.load(HERE)], [self.plan.problem])
+
+    def test_a_database_without_verdicts_is_no_error(self):
+        self.assertEqual(_verdicts.load(HERE), [])
+
+    def test_models_copies_and_pickles(self):
+        import copy
+        import pickle
+
+        model = torch.nn.Linear(8, 4, bias=False).bfloat16()
+        rows = torch.randn(5, 8).bfloat16()
+        plan = Plan(rows, model.weight.t())
+        self.won(plan=plan)
+        with self.patch(), torch.no_grad():
+            wanted = model(rows)
+            self.assertEqual(plan.launches, 1)
+            for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+                self.assertTrue(torch.equal(made(rows), wanted))
+
+    def test_loader_processes_multiply(self):
+        self.won()
+        with self.patch(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loader = torch.utils.data.DataLoader(Products(), num_workers=2, multiprocessing_context="fork")
+            self.assertEqual([float(each) for each in loader], [64.0] * 4)
+
+
+class Products(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.mm(torch.ones(1, 64), torch.ones(64, 1)).item()
+
+
+class Keys(unittest.TestCase):
+    """Of problems, and back."""
+
+    def test_every_problem_comes_back_from_its_key(self):
+        for problem in (
+            Plan(torch.empty(5, 8).half(), torch.empty(8, 4).half()).problem,
+            Plan(torch.empty(5, 8), torch.empty(8, 4), compute="tf32").problem,
+            Plan(torch.empty(2, 5, 8).bfloat16(), torch.empty(2, 4, 8).bfloat16().mT).problem,
+            autotune.Problem("softmax", {"x": autotune.Tensor("f32", (3, 4)), "y": autotune.Tensor("f32", (3, 4))}),
+        ):
+            key = _shims.keys_of(problem, 1)[0]
+            self.assertEqual(_shims.problem_of(key), (problem, 1))
+
+    def test_attention_is_of_the_operators_whose_output_lies_so(self):
+        q = autotune.Tensor("bf16", (2, 4, 16, 64), (4096, 64, 256, 1))
+        for lse, names in ((True, ["flash", "cudnn"]), (False, ["cudnn", "efficient"])):
+            tensors = {"q": q, "k": q, "v": q, "o": q, **({"lse": autotune.Tensor("f32", (2, 4, 16))} if lse else {})}
+            problem = autotune.Problem("attention", tensors, {"mask": "causal"})
+            keys = _shims.keys_of(problem, 0)
+            self.assertEqual([_shims._NAMES[key[0]] for key in keys], names)
+            for key in keys:
+                self.assertEqual(_shims.problem_of(key)[0], problem)
+        dense = autotune.Tensor("bf16", (2, 4, 16, 64))
+        problem = autotune.Problem("attention", {"q": dense, "k": dense, "v": dense, "o": dense}, {"mask": "none"})
+        self.assertEqual([_shims._NAMES[key[0]] for key in _shims.keys_of(problem, 0)], ["cudnn"])
+
+    def test_what_no_kernel_of_c_may_serve_has_no_key(self):
+        q = autotune.Tensor("bf16", (2, 4, 16, 64))
+        problem = autotune.Problem("attention", dict.fromkeys("qkvo", q), {"mask": "causal_bottom_right"})
+        self.assertEqual(_shims.keys_of(problem, 0), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
