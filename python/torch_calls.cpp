@@ -725,7 +725,8 @@ const char* find_torch(bool is_host) {
         NEEDS(cpu, current_device, "aoti_torch_get_current_device_index");
         NEEDS(own, guard_device, "aoti_torch_create_cuda_guard");
         NEEDS(own, delete_guard, "aoti_torch_delete_cuda_guard");
-        void* const driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
+        void* const driver = dlopen("libcuda.so.1", RTLD_NOW);  // torch loads it later, with its first use of a GPU
+        if (driver == nullptr) return "libcuda.so.1";
         if (!find(driver, "cuStreamIsCapturing", is_capturing_)) return "cuStreamIsCapturing";
         if (!find(driver, "cuMemsetD8Async", memset_)) return "cuMemsetD8Async";
     }

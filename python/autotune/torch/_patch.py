@@ -9,20 +9,25 @@ import ctypes
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 
 from . import _devices, _engine, _shims, _verdicts
 from .. import _library
 from ..errors import Error
+from ..handle import Plan
 from ..problem import Problem
 
 Only = Optional[Callable[[Problem], bool]]
 _lock = threading.RLock()
 _active: List["Patch"] = []
 _reasons: Dict[str, str] = {}
-_warned: set = set()  # type: ignore[type-arg]
+_warned: Set[str] = set()
+# Plans of tables, for good: a call or a captured graph may use one of a patch that is gone.
+_plans: Dict[Tuple[Problem, int], Plan] = {}
+_old_plans: List[Plan] = []
+_LOOK_SECONDS = 0.5  # between looks at which devices the process uses
 
 
 def misses() -> Dict[Problem, int]:
@@ -63,8 +68,8 @@ class Patch:
         self.names, self.least_gain, self._only = tuple(names), least_gain, only
         self.verdicts: List[_verdicts.Verdict] = []
         self.entries, self.is_ready = 0, False
-        self._is_over = threading.Event()
-        self._kept: List[Any] = []  # plans of the table
+        self._table: Dict[_shims.Words, _shims.Entry] = {}
+        self._is_over, self._is_made = threading.Event(), threading.Event()
         self._thread: Optional[threading.Thread] = None
         with _lock:
             if not _active:
@@ -79,30 +84,45 @@ class Patch:
 
     def build(self, wait: bool = False) -> None:
         """Makes the table anew, on a thread of its own; with `wait` before it returns."""
-        self._thread = threading.Thread(target=self._build, name="autotune patch", daemon=True)
+        self._is_over.set()  # for the thread before
+        self._is_over, self._is_made = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(self._is_over, self._is_made), name="autotune patch", daemon=True)
         self._thread.start()
         if wait:
-            self._thread.join()
+            self._is_made.wait()
 
-    def _build(self) -> None:
+    def _work(self, is_over: threading.Event, is_made: threading.Event) -> None:
+        """Makes the table, and makes it again when the process begins to use another device."""
         try:
-            if torch.cuda.is_initialized():
-                _devices.relax_captures()  # another thread may capture while this one loads kernels
-            entries: Dict[_shims.Words, _shims.Entry] = {}
-            for index in _used_devices():
-                for verdict in _verdicts.load(_verdicts.device_of(index)):
-                    if self._is_over.is_set():
-                        return
-                    self.verdicts.append(verdict)
-                    entries.update(self._entries_of(verdict, index))
-            self.entries = len(entries)
-            with _lock:
-                if _active and _active[-1] is self:
-                    _shims.set_table(entries)
-                self._table = entries
-            self.is_ready = True
+            served: Optional[Set[int]] = None
+            while not is_over.is_set():
+                used = set(_used_devices())
+                if used != served:
+                    self._make(used, is_over)
+                    served = used
+                    is_made.set()
+                if served and len(served) == torch.cuda.device_count():
+                    return
+                is_over.wait(_LOOK_SECONDS)
         except Exception as error:
-            warnings.warn(f"autotune.torch.patch() leaves all calls to torch after an error: {error!r}", RuntimeWarning)
+            warnings.warn(f"autotune.torch.patch() leaves its calls to torch after an error: {error!r}", RuntimeWarning)
+        finally:
+            is_made.set()
+
+    def _make(self, used: Set[int], is_over: threading.Event) -> None:
+        if torch.cuda.is_initialized():
+            _devices.relax_captures()  # another thread may capture while this one loads kernels
+        found = [(verdict, index) for index in used for verdict in _verdicts.load(_verdicts.device_of(index))]
+        self.verdicts = [verdict for verdict, _ in found]
+        entries: Dict[_shims.Words, _shims.Entry] = {}
+        for verdict, index in found:
+            if is_over.is_set():
+                return
+            entries.update(self._entries_of(verdict, index))
+        with _lock:
+            self._table, self.entries, self.is_ready = entries, len(entries), True
+            if _active and _active[-1] is self and not is_over.is_set():
+                _shims.set_table(entries)
 
     def _entries_of(self, verdict: _verdicts.Verdict, index: int) -> Dict[_shims.Words, _shims.Entry]:
         problem = verdict.problem
@@ -112,13 +132,12 @@ class Patch:
         if name not in self.names or not any(wins) or not keys or (self._only is not None and not self._only(problem)):
             return {}
         try:
-            plan = _engine.plan_of(problem, index)
+            plan = _plan_of(problem, index)
         except Error as error:
             warnings.warn(f"autotune.torch.patch() leaves {problem} to aten, though it has won: {error}", RuntimeWarning)
             return {}
         if plan.info.origin not in ("exact", "shipped") or not plan.info.deterministic:
             return {}
-        self._kept.append(plan)
         strides = problem.tensors["o"].strides if problem.op == "attention" else ()
         entry = _shims.Entry(plan._address or 0, plan.workspace_bytes, plan.workspace_zero_bytes, *wins, strides)
         return {key: entry for key in keys}
@@ -133,13 +152,23 @@ class Patch:
             if not _active:
                 _shims.remove()
             else:
-                _shims.set_table(getattr(_active[-1], "_table", {}))
+                _shims.set_table(_active[-1]._table)
 
     def __enter__(self) -> "Patch":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.restore()
+
+
+def _plan_of(problem: Problem, index: int) -> Plan:
+    with _lock:
+        found = _plans.get((problem, index))
+    if found is None:
+        found = _engine.plan_of(problem, index)
+        with _lock:
+            _plans[problem, index] = found
+    return found
 
 
 def _install(key: str) -> None:
@@ -204,14 +233,16 @@ def patch(
 
 def _rebuild() -> None:
     with _lock:
+        _old_plans.extend(_plans.values())
+        _plans.clear()
         for each in _active:
-            each.verdicts = []
             each.build()
 
 
 def _end() -> None:
     for each in list(_active):
         each._is_over.set()
+    for each in list(_active):
         if each._thread is not None:
             each._thread.join(10)
 

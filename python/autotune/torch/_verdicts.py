@@ -4,6 +4,7 @@ They stand in a file of lines beside the database, so that every process decides
 one of a problem counts. A verdict holds for one device, torch and cuBLAS: with another torch the calls stay with aten until they are tuned again.
 """
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -30,6 +31,7 @@ def path() -> pathlib.Path:
     return folder / "autotune" / "autotune.db.torch.jsonl"
 
 
+@functools.lru_cache(maxsize=None)
 def against() -> str:
     """What a verdict was won against."""
     for name in ("nvidia-cublas", "nvidia-cublas-cu12"):
@@ -62,20 +64,25 @@ def store(verdicts: Iterable[Verdict], device: str) -> None:
 
 def load(device: str) -> List[Verdict]:
     """Those of a device against this torch. Lines that cannot be read are left out."""
-    found: Dict[Problem, Verdict] = {}
     try:
-        lines = path().read_text().splitlines()
+        state = os.stat(path())
     except OSError:
         return []
-    for line in lines:
+    return list(_loaded(path(), state.st_mtime_ns, state.st_size, device, against()))
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(file: pathlib.Path, changed_ns: int, size: int, device: str, rival: str) -> Tuple[Verdict, ...]:
+    found: Dict[Problem, Verdict] = {}
+    for line in file.read_text().splitlines():
         try:
             record = json.loads(line)
-            if record["device"] == device and record["against"] == against():
+            if record["device"] == device and record["against"] == rival:
                 problem = _read(record)
                 found[problem] = Verdict(problem, float(record["in_stream"]), float(record["in_graphs"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _written(problem: Problem) -> Dict[str, Any]:

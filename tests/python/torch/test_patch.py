@@ -5,6 +5,7 @@ import os
 import pathlib
 import tempfile
 import threading
+import time
 import unittest
 import warnings
 from types import SimpleNamespace
@@ -40,6 +41,10 @@ class Patched(unittest.TestCase):
         variables.start()
         self.addCleanup(variables.stop)
         self.addCleanup(_shims.clear_misses)
+        _patch._plans.clear()
+        looks = mock.patch.object(_patch, "_LOOK_SECONDS", 0.01)
+        looks.start()
+        self.addCleanup(looks.stop)
         self.a, self.b = torch.randn(5, 8).bfloat16(), torch.randn(8, 4).bfloat16()
         Plan.every.clear()
         self.plan = Plan(self.a, self.b)
@@ -153,16 +158,34 @@ class Patched(unittest.TestCase):
             self.assertFalse(self.is_taken())
             self.assertFalse(at.status()["ready"])
             may_go.set()
-            made._thread.join()
+            made._is_made.wait(30)
             self.assertTrue(self.is_taken())
             self.assertTrue(at.status()["ready"])
+
+    def test_a_device_that_the_process_uses_later_is_served(self):
+        self.won()
+        with mock.patch.object(_patch, "_used_devices", lambda: []), self.patch():
+            self.assertFalse(self.is_taken())
+            with mock.patch.object(_patch, "_used_devices", lambda: [CPU]):
+                for _ in range(200):
+                    time.sleep(0.01)
+                    if self.is_taken():
+                        break
+                self.assertTrue(self.is_taken())
+
+    def test_plans_are_made_once(self):
+        self.won()
+        for _ in range(3):
+            with self.patch():
+                self.assertTrue(self.is_taken())
+        self.assertEqual(len(self.made), 1)
 
     def test_refresh_reads_verdicts_that_were_stored_since(self):
         with self.patch() as made:
             self.assertFalse(self.is_taken())
             self.won()
             _patch._rebuild()
-            made._thread.join()
+            made._is_made.wait(30)
             self.assertTrue(self.is_taken())
 
     def test_status_tells_what_is_served(self):
