@@ -4,8 +4,7 @@
     benchmarks/scripts/sweep_on_gpus.py OUT [--problems 30] [--budget TIME] [--shapes FILE]
 
 Sweeps the first problems of FILE (benchmarks/sets/models.txt) three times, each with a database and a cubin cache of its own and nothing
-shipped: on one GPU ("one"), on two ("two"), and on one again ("again"). With four GPUs the three run at the same time on GPUs of their own,
-otherwise one after the other. Then it races the winners of "two" and "again" against those of "one" on one GPU, one problem after the other, and
+shipped: on one GPU ("one") and, at the same time, on another one ("again"), then on both ("two"). Then it races the winners of "two" and "again" against those of "one" on one GPU, one problem after the other, and
 prints by how much they are slower. `--budget`: of a problem; without it the default of `autotune sweep`. Writes OUT/NAME.json and OUT/NAME.err.
 Exit code 3: fewer than two GPUs.
 """
@@ -120,16 +119,13 @@ def main():
     shapes = options.out / "shapes.txt"
     shapes.write_text("\n".join(lines) + "\n")
     sweeps = Sweeps(options.out, shapes, options.budget)
-    if count >= 4:
-        runs = [threading.Thread(target=sweeps.run, args=each)
-                for each in (("two", ["--devices", "0,1"]), ("one", ["--device", "2"]), ("again", ["--device", "3"]))]
+    one, two, again = ("one", ["--device", "0"]), ("two", ["--devices", "0,1"]), ("again", ["--device", "1"])
+    for together in ((one, again), (two,)):
+        runs = [threading.Thread(target=sweeps.run, args=each) for each in together]
         for run in runs:
             run.start()
         for run in runs:
             run.join()
-    else:
-        for name, where in (("one", ["--device", "0"]), ("two", ["--devices", "0,1"]), ("again", ["--device", "0"])):
-            sweeps.run(name, where)
     dry = subprocess.run([tool(), "sweep", "--shapes", str(shapes), "--dry-run", "--json"], capture_output=True, text=True, env=sweeps.environment("race"))
     report(sweeps, lines, json.loads(dry.stdout)["problems"])
     print(f"two GPUs: {sweeps.seconds['one'] / sweeps.seconds['two']:.2f} times as fast as one")
