@@ -87,8 +87,7 @@ class FakeServices : public Services {
         return {.version = "13.0", .path = "/lib/libnvrtc.so.13"};
     }
     TinyCompile compile_tiny(const std::string&, int, const std::string&) override { return tiny_compile; }
-    gpu::Nvrtc::Output compiled{};
-    gpu::Nvrtc::Output compile(const std::string&, const gpu::Nvrtc::Source&) override { return compiled; }
+    gpu::Nvrtc::Output compile(const std::string&, const gpu::Nvrtc::Source&) override { return {}; }
     std::vector<std::string> library_folders() override { return {}; }
 
     static db::Winner winner_of(const Problem& problem, const tuner::TuneServices& services) {

@@ -528,7 +528,7 @@ std::vector<Problem> DefinedOp::edge_case_problems(const Problem& problem, const
 }
 
 std::string reference_helpers(const std::string& symbol) {
-    static const std::string text = R"(
+    static constexpr std::string_view text = R"(
 // ---- what autotune adds to the reference ----
 #line 1 "autotune_reference.cuh"
 namespace autotune_reference {
