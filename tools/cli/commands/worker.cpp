@@ -208,9 +208,9 @@ Command worker_command() {
                      false,
                      {},
                      instant_value()}} +
+                output_flags() +
                 std::vector<Flag>{{"devices", "LIST", "GPUs to tune on: all (default), or ordinals and UUIDs", false, {}},
                                   {"allow-mps", "", "also GPUs with an MPS server", false, {}},
-                                  {"json", "", "print JSON: an object a line", false, {}},
                                   jobs_flag(),
                                   templates_flag()},
             .words = "",
