@@ -1,13 +1,10 @@
-// Compiles every family's text with the real compiler, without a GPU: named configs, and the default and a few others for the
-// layouts, types and alignments of the op's examples, distributed over the architectures. Of named configs and examples, a subset
-// is compiled that contains every pair of values (pair_cover.h); AUTOTUNE_EVERY_CONFIG=1, set by the soak test, compiles all.
+// The texts of every family that chosen_texts.h chooses, through the real compiler; no GPU needed. AUTOTUNE_EVERY_CONFIG=1, set
+// by the soak test, compiles all named configs and examples. sides_host_test.cpp checks what the choice covers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <map>
+#include <cstdio>
 #include <set>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,236 +12,47 @@
 #include "src/catalogue/code_of.h"
 #include "src/core/error.h"
 #include "src/jit/compiler.h"
+#include "tests/kernel_templates/chosen_texts.h"
 #include "tests/support/cubin_sections.h"
 #include "tests/support/nvrtc_for_tests.h"
-#include "tests/support/pair_cover.h"
-#include "tests/support/spread_configs.h"
 #include "tests/support/test_names.h"
 
 namespace autotune {
 namespace {
 
-const std::vector<std::string> kArchs = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"};
+using test::ChosenText;
+using test::kArchs;
 
-bool compiles_all() {
-    const char* const wanted = std::getenv("AUTOTUNE_EVERY_CONFIG");
-    return wanted != nullptr && std::string(wanted) == "1";
-}
-
-// The rows of pair_cover(), or all.
-std::vector<std::size_t> covering(const std::vector<test::Words>& rows) {
-    if (!compiles_all()) return test::pair_cover(rows);
-    std::vector<std::size_t> all(rows.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    return all;
-}
-
-// "a=f16", "layout=nt", ...: the properties of a problem that change the text.
-test::Words attributes_of(const Problem& problem) {
-    std::istringstream key(problem.key());
-    test::Words words;
-    for (std::string word; key >> word;)
-        if (word.find('=') != std::string::npos) words.push_back(word);
-    return words;
-}
-
-// "in_type=f16", "d=64", ...: everything that determines a reference's text.
-test::Words facts_of_reference(const Op& op, const Problem& problem) {
-    test::Words words;
+// "in_type=f16", "d=64", ...: all that a reference's text is made from.
+std::vector<std::string> facts_of_reference(const Op& op, const Problem& problem) {
+    std::vector<std::string> words;
     for (const Binding& fact : op.reference_facts(problem)) words.push_back(fact.name + "=" + fact.spelled());
     return words;
 }
 
-// The parameters of a text. The tile and its division form one word, because registers depend on all of them together; so each
-// tile is combined with each value of every other parameter.
-test::Words parameters_of(const Config& text) {
-    test::Words words(1);
-    for (const auto& [name, value] : text.values()) {
-        const std::string word = name + "=" + std::to_string(value);
-        if (name.starts_with("block_") || name.starts_with("thread_") || name.starts_with("warps_")) {
-            words.front() += word + " ";
-        } else {
-            words.push_back(word);
-        }
-    }
-    return words;
-}
+// A family and an architecture.
+class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
-class TemplatesTest : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
-  protected:
-    void SetUp() override {
-        std::string why;
-        nvrtc_ = test::nvrtc_or_skip(why);
-        if (!nvrtc_) GTEST_SKIP() << why;
+TEST_P(TemplatesTest, ChosenTextsCompile) {
+    std::string why;
+    const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
+    if (!nvrtc) GTEST_SKIP() << why;
+    const auto& [name, arch] = GetParam();
+    const Catalogue catalogue = Catalogue::embedded();
+    const Family& family = *catalogue.find_family(name);
+    const std::vector<ChosenText> texts = test::chosen_texts(catalogue, family, arch);
+    if (texts.empty()) GTEST_SKIP() << "not for " << arch;
+    std::set<std::string> compiled;  // identities
+    for (const ChosenText& text : texts) {
+        const SearchSpace space = family.space(text.problem, reference_device(arch).value());
+        const jit::Rendered rendered = jit::render(catalogue, family, text.problem, space, text.config, {arch, nvrtc->version()});
+        if (!compiled.insert(rendered.identity).second) continue;
+        const std::string what = text.problem.key() + " " + text.config.to_string();
+        const jit::CompileResult result = jit::compile(*nvrtc, jit::CubinCache(""), rendered);
+        EXPECT_TRUE(result.compiled) << what << ": " << result.failure;
+        EXPECT_TRUE(!text.fits || result.rejected.empty()) << what << ": " << result.rejected;
     }
-
-    const Family& family() const { return *catalogue_.find_family(std::get<0>(GetParam())); }
-    const std::string& arch() const { return std::get<1>(GetParam()); }
-    jit::Target target() const { return {arch(), nvrtc_->version()}; }
-    std::vector<ProblemRequest> examples() const {
-        const std::string_view name = family().name();
-        return catalogue_.find_op(name.substr(0, name.find('/')))->examples();
-    }
-
-    // The architectures on which the family accepts the problem.
-    std::vector<std::string> takers(const Problem& problem) const {
-        std::vector<std::string> names;
-        for (const std::string& name : kArchs)
-            if (!family().refuses(problem, reference_device(name).value())) names.push_back(name);
-        return names;
-    }
-    std::vector<Config> covering_named(const Problem& problem) const;
-    std::vector<Problem> share() const;
-    std::string owner(const Problem& problem, const Config& config, std::size_t text) const;
-    void expect_fit(const jit::CompileResult& result, const std::string& what) const {
-        ASSERT_TRUE(result.compiled) << what << ": " << result.failure;
-        EXPECT_EQ(result.rejected, "") << what;
-    }
-    // Compiles, unless this test has compiled the same instance before.
-    void expect_compiles(const Problem& problem, const SearchSpace& space, const Config& config) {
-        const jit::Rendered rendered = jit::render(catalogue_, family(), problem, space, config, target());
-        if (!seen_.insert(rendered.identity).second) return;
-        expect_fit(jit::compile(*nvrtc_, jit::CubinCache(""), rendered), problem.key() + " " + config.to_string());
-    }
-
-    Catalogue catalogue_ = Catalogue::embedded();
-    std::shared_ptr<const gpu::Nvrtc> nvrtc_;
-    std::set<std::string> seen_;
-};
-
-// Architectures with the same registers and, except for a few, instructions: texts for all of them are distributed.
-const std::vector<std::string> kDealt = {"sm_80", "sm_86", "sm_89", "sm_120"};
-
-// One of the architectures on which the config is legal: sm_90a for every second text, the others alternately.
-std::string TemplatesTest::owner(const Problem& problem, const Config& config, std::size_t text) const {
-    std::vector<std::string> others;
-    bool has_hopper = false;
-    for (const std::string& name : takers(problem)) {
-        if (!family().rules(problem, reference_device(name).value()).contains(config)) continue;
-        if (name == "sm_90a") {
-            has_hopper = true;
-        } else {
-            others.push_back(name);
-        }
-    }
-    return others.empty() || (has_hopper && text % 2 == 0) ? "sm_90a" : others[text / 2 % others.size()];
-}
-
-// The named configs, over all architectures, whose texts cover all pairs; one config per text.
-std::vector<Config> TemplatesTest::covering_named(const Problem& problem) const {
-    std::vector<Config> distinct;
-    std::vector<test::Words> rows;
-    std::set<std::string> seen;
-    for (const std::string& name : takers(problem)) {
-        const SearchSpace space = family().space(problem, reference_device(name).value());
-        for (const NamedConfig& named : space.named) {
-            const Config text = space.compile_part(named.config);
-            if (!seen.insert(text.to_string()).second) continue;
-            distinct.push_back(named.config);
-            rows.push_back(parameters_of(text));
-        }
-    }
-    std::vector<Config> picked;
-    for (const std::size_t at : covering(rows)) picked.push_back(distinct[at]);
-    return picked;
-}
-
-// Texts of the first example that the family accepts, and of the first example of each other way to multiply f32, which needs
-// different registers; their layouts are distributed over the architectures.
-TEST_P(TemplatesTest, NamedConfigsCompileWithoutSpills) {
-    const Device device = reference_device(arch()).value();
-    const auto turn = static_cast<std::size_t>(std::find(kArchs.begin(), kArchs.end(), arch()) - kArchs.begin());
-    std::map<std::string, std::vector<Problem>> accepted;
-    for (const ProblemRequest& request : examples()) {
-        const Problem problem = catalogue_.problem(request);
-        if (family().refuses(problem, device)) continue;
-        const bool is_f32 = problem.has_attribute("compute") && problem.has_attribute("a") && problem.word("a") == "f32";
-        accepted[is_f32 ? problem.word("compute") : ""].push_back(problem);
-    }
-    if (accepted.empty()) GTEST_SKIP() << "not for " << arch();
-    for (const auto& [compute, problems] : accepted) {
-        const Problem& mine = compute.empty() ? problems.front() : problems[2 * turn % problems.size()];
-        const SearchSpace space = family().space(mine, device);
-        const SearchSpace of_first = family().space(problems.front(), device);
-        std::size_t number = 0;
-        for (const Config& config : covering_named(problems.front())) {
-            if (owner(problems.front(), config, number++) != arch()) continue;
-            const bool is_legal = space.contains(config);
-            expect_compiles(is_legal ? mine : problems.front(), is_legal ? space : of_first, config);
-        }
-        if (number > 0 && seen_.empty()) expect_compiles(problems.front(), of_first, of_first.named.front().config);
-    }
-}
-
-// f16 sums need fewer registers, so texts that compile with f32 sums compile with them too: a fifth is enough on an architecture
-// that has all; each tile that exists only with f16 sums is assigned to one architecture.
-TEST_P(TemplatesTest, NamedConfigsOfHalfPrecisionSumsCompileWithoutSpills) {
-    const Device device = reference_device(arch()).value();
-    const ProblemRequest request = examples().front();
-    if (request.op != "hgemm") GTEST_SKIP() << "no product";
-    const Problem problem = catalogue_.problem({"hgemm_f16acc", request.shape, request.options});
-    if (family().refuses(problem, device)) GTEST_SKIP() << "not for " << arch();
-    const SearchSpace space = family().space(problem, device);
-    const SearchSpace full_precision = family().space(catalogue_.problem(request), device);
-    std::size_t turn = 0;
-    for (const Config& config : covering_named(problem)) {
-        const std::string& in_turn = kArchs[turn++ % kArchs.size()];
-        const bool is_alone = !full_precision.contains(config);
-        if ((is_alone ? owner(problem, config, turn) : in_turn) == arch() && space.contains(config))
-            expect_compiles(problem, space, config);
-    }
-}
-
-// The covering examples are distributed over the architectures on which the family accepts them. Returns this architecture's
-// share; at least one.
-std::vector<Problem> TemplatesTest::share() const {
-    std::vector<Problem> accepted, mine;
-    std::vector<test::Words> rows;
-    for (const ProblemRequest& request : examples()) {
-        const Problem problem = catalogue_.problem(request);
-        if (takers(problem).empty()) continue;
-        accepted.push_back(problem);
-        rows.push_back(attributes_of(problem));
-    }
-    std::size_t turn = 0;
-    for (const std::size_t at : covering(rows)) {
-        const std::vector<std::string> names = takers(accepted[at]);
-        if (names[turn++ % names.size()] == arch()) mine.push_back(accepted[at]);
-    }
-    for (auto next = accepted.begin(); mine.empty() && next != accepted.end(); ++next)
-        if (!family().refuses(*next, reference_device(arch()).value())) mine.push_back(*next);
-    return mine;
-}
-
-TEST_P(TemplatesTest, DefaultsCompileForEveryLayoutTypeAndAlignment) {
-    for (const Problem& problem : share()) {
-        const SearchSpace space = family().space(problem, reference_device(arch()).value());
-        expect_compiles(problem, space, space.default_config);
-    }
-}
-
-// The compiler must accept every legal config; the tuner finds those that spill. Three for sm_90a, one different config for each
-// other architecture.
-TEST_P(TemplatesTest, SampledConfigsCompile) {
-    const Device device = reference_device(arch()).value();
-    const std::vector<ProblemRequest> requests = examples();
-    const auto accepted = std::find_if(requests.begin() + 2, requests.end(), [&](const ProblemRequest& request) {
-        return !family().refuses(catalogue_.problem(request), device);
-    });
-    if (accepted == requests.end()) GTEST_SKIP() << "not for " << arch();
-    const Problem problem = catalogue_.problem(*accepted);
-    const SearchSpace space = family().space(problem, device);
-    const std::vector<Config> all = test::spread_configs(space, 24);
-    const auto turn = static_cast<std::size_t>(std::find(kDealt.begin(), kDealt.end(), arch()) - kDealt.begin());
-    const bool is_dealt = turn < kDealt.size();
-    const std::size_t samples = is_dealt ? 1 : 3;
-    for (std::size_t i = 0; i < samples; ++i) {
-        const std::size_t at =
-            is_dealt ? (2 * turn + 1) * all.size() / (2 * kDealt.size()) : (2 * i + 1) * all.size() / (2 * samples);
-        const jit::Rendered rendered = jit::render(catalogue_, family(), problem, space, all[at], target());
-        const jit::CompileResult result = jit::compile(*nvrtc_, jit::CubinCache(""), rendered);
-        EXPECT_TRUE(result.compiled) << all[at].to_string() << ": " << result.failure;
-    }
+    std::printf("%zu texts\n", compiled.size());
 }
 
 std::vector<std::string> family_names() {
@@ -256,13 +64,7 @@ std::vector<std::string> family_names() {
 
 INSTANTIATE_TEST_SUITE_P(Families, TemplatesTest,
                          ::testing::Combine(::testing::ValuesIn(family_names()), ::testing::ValuesIn(kArchs)),
-                         [](const auto& entry) {
-                             std::string name = std::get<0>(entry.param) + "_" + std::get<1>(entry.param);
-                             for (char& c : name) {
-                                 if (c == '/' || c == '-') c = '_';
-                             }
-                             return name;
-                         });
+                         test::NamedByParameter());
 
 // Reduces each text to its code and gives headers their base names, as for an identity. The symbol is kept, so that nothing else
 // differs.
@@ -354,7 +156,7 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
     std::size_t turn = 0;
     for (const Op* op : catalogue.ops()) {
         std::vector<Problem> distinct;
-        std::vector<test::Words> rows;
+        std::vector<std::vector<std::string>> rows;
         std::set<std::string> seen;
         for (const ProblemRequest& request : op->examples()) {
             const Problem problem = catalogue.problem(request);
@@ -362,8 +164,8 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             distinct.push_back(problem);
             rows.push_back(facts_of_reference(*op, problem));
         }
-        for (const std::size_t at : covering(rows)) {
-            // Types and layouts are combined on one architecture; on others the first combination is enough.
+        for (const std::size_t at : test::covering(rows)) {
+            // Types and layouts are combined on one architecture; elsewhere the first will do.
             if (turn++ > 0 && GetParam() != "sm_90a") continue;
             const jit::CompileResult result =
                 jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));

@@ -1,16 +1,12 @@
 #include "tests/support/host_cuda/kernel.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "src/core/error.h"
+#include "tests/support/host_cuda/scratch_folder.h"
 #include "tests/support/host_cuda/translate.h"
 
 namespace autotune::test::host_cuda {
@@ -20,42 +16,7 @@ constexpr std::size_t kSharedBytes = 256 << 10;  // as in device/cuda.h
 constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that unwritten data shows
 constexpr std::size_t kSharedMargin = 4096;      // after the dynamic part, checked for writes
 
-// A folder that is removed with its contents.
-class ScratchFolder {
-  public:
-    ScratchFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "host_cuda_XXXXXX").string();
-        check(::mkdtemp(name.data()) != nullptr, "no temporary folder can be made: " + name);
-        path_ = name;
-    }
-    ~ScratchFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-    void write(const std::string& name, const std::string& text) const {
-        std::filesystem::create_directories((path_ / name).parent_path());
-        std::ofstream(path_ / name, std::ios::binary) << text;
-    }
-    std::string read(const std::string& name) const {
-        std::ostringstream text;
-        text << std::ifstream(path_ / name, std::ios::binary).rdbuf();
-        return text.str();
-    }
-    // Runs a command in the folder; if it fails, throws with the command's output.
-    void run(const std::string& command) const {
-        const int status = std::system(("cd '" + path_.string() + "' && " + command + " > said 2>&1").c_str());
-        if (status != 0) throw Error(ErrorCode::usage, command + " failed:\n" + read("said"));
-    }
-    std::string file(const std::string& name) const { return (path_ / name).string(); }
-
-  private:
-    std::filesystem::path path_;
-};
-
-// Uses the processor's fused multiplications, if it has them, instead of calls of fmaf.
+// Fused multiplications of the processor, where it has them, in place of calls of fmaf.
 const char* processor_option() {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("fma") != 0) return " -mfma";
