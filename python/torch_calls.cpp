@@ -780,7 +780,7 @@ EXPORT const char* autotune_torch_install(const char* key, std::uint32_t wanted,
     add(1, torch_.mm_out != nullptr, "aoti_torch_cuda_mm_out", {{"mm", on_product<false>}, {"mm.out", on_product_out<false>}});
     add(2, torch_.bmm_out != nullptr, "aoti_torch_cuda_bmm_out", {{"bmm", on_product<true>}, {"bmm.out", on_product_out<true>}});
     add(4, torch_.softmax != nullptr, "at::cuda::_softmax(at::Tensor const&, long, bool)", {{"_softmax", on_softmax}});
-    // A host has none of them: a test calls them where ours takes the call.
+    // torch for the CPU alone lacks these functions. Tests register ours there all the same and never let a call go to aten.
     add(8, is_host || (torch_.flash != nullptr && torch_.cudnn != nullptr && torch_.efficient != nullptr),
         "aoti_torch_cuda__scaled_dot_product_*_attention",
         {{"_scaled_dot_product_flash_attention", on_flash},

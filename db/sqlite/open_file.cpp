@@ -81,8 +81,8 @@ void OpenFile::open_handle() {
     connection_ = std::move(opened);
 }
 
-// Takes the lock first: of two processes that open the file, only one makes the backup and rewrites the rows. Rows are read as
-// today's in any case, so a file that is locked or full waits until it is opened again.
+// Takes the lock first: of two processes that open the file, only one makes the backup and rewrites the rows. If the
+// file is locked or the disk is full, the rows stay as they are and are renamed while they are read.
 void OpenFile::bring_rows_up_to_date(Connection& connection) {
     try {
         if (!has_former_rows(connection, options_.former)) return;

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Tiles of up to 2048 elements, stages a launch parameter.
+// Tiles of up to 2048 elements; `group` is a launch parameter.
 SearchSpace tiles() {
     SearchSpace space;
     space.parameters = {{"block_m", {16, 32, 64}, ParameterKind::compile, "rows"},

@@ -15,7 +15,7 @@ int64_t tile_bytes(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     return rows * (cols * kElementBytes + (s.smem_swizzle != 0 ? 0 : kChunkBytes));
 }
 
-// The kernel's lanes_along: whether every thread copies the same number of whole passes of a tile.
+// Whether every thread copies equally many chunks of a tile, as the kernel's lanes_along() requires.
 bool tile_copies_evenly(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
     const int64_t rows = k_contiguous ? extent : s.block_k;
     const int64_t cols = k_contiguous ? s.block_k : extent;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kNearLimit = 8;        // looked at
 constexpr std::size_t kNearTried = 2;        // legal ones: checking one takes as long as everything else
 constexpr std::size_t kRegretProblems = 12;  // problems of a class that are left out in turn: some milliseconds each
-constexpr std::size_t kLeastTrials = 8;      // fewest trials of a problem whose best candidate counts as known
+constexpr std::size_t kLeastTrials = 8;      // a problem with fewer trials has no best candidate yet
 
 db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, const std::string& path) {
     db::OpenOptions options;

@@ -18,7 +18,7 @@
 namespace autotune::runtime {
 namespace {
 
-// More than general kernels need for any extents: they divide K only if tiles are few. A plan that needs more copies large
+// General kernels never need more: they divide K only if tiles are few. If a plan needs more, it is one that copies large
 // operands first, which takes much longer than an allocation.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 

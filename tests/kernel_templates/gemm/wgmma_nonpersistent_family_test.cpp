@@ -89,7 +89,6 @@ TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
                      .contains(swapped(tile(128, 72, 64, 8))));
 }
 
-// 1024x1024 is 256 tiles of 64x64, of which two fit on an SM with six stages each and one with twelve; of 128x64 it is 128.
 // 128x144 spills 6.7 KB per thread with two sets of warpgroups and takes ten times as long.
 TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThread) {
     const Problem p = problem("bgemm", "5782x280x272", {{"layout", "nt"}});
@@ -109,6 +108,7 @@ TEST_F(WgmmaNonpersistentFamily, ThreeMathGroupsHoldAtMost96AccumulatorsAThread)
     EXPECT_FALSE(s.contains(three(tile(192, 208, 64, 4))));
 }
 
+// 1024x1024 is 256 tiles of 64x64, of which two fit on an SM with six stages each and one with twelve; of 128x64 it is 128.
 TEST_F(WgmmaNonpersistentFamily, ShallowerRingsAreForSeveralBlocksOnAnSm) {
     const SearchSpace s = space(problem("hgemm", "1024x1024x1024"));
     EXPECT_TRUE(s.contains(tile(64, 64, 64, 12)));

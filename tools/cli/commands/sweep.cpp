@@ -182,7 +182,7 @@ void print_summary(Session& session, const std::vector<Swept>& items, const std:
                   << lanes_text(lanes);
 }
 
-// Reports the winners that are not stored, together if they are in one file. False if there are none.
+// Reports the winners that are not in the database; those that were saved to one file, in one message. False if there are none.
 bool complain_of_unstored(Session& session, const std::vector<Swept>& items) {
     std::set<std::string> files;
     std::size_t count = 0;

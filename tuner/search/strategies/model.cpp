@@ -415,7 +415,7 @@ class Model final : public BaseStrategy {
     std::vector<Observation> history_;
     std::vector<Observation> pending_;                  // given by the model, not reported
     std::unordered_set<std::size_t> guessed_;           // points that the surrogate contains with their predicted value
-    std::unordered_map<std::size_t, Belief> believed_;  // prediction for each point given by the model, at that time
+    std::unordered_map<std::size_t, Belief> believed_;  // by point that the model proposed: its prediction when it did
     std::unordered_set<std::size_t> known_instances_;   // instances compiled for a reported point
     std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
     std::size_t best_point_ = 0;

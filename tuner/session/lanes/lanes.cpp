@@ -351,8 +351,8 @@ void Lanes::give(Lane& lane, WorkSource::Item item, bool is_again) {
     lane.in_hand.push_back(std::move(item));
 }
 
-// A lost item does not go to the lane that lost it while another lane with such a card is running. An item that another process
-// was tuning is checked again when there is nothing else to do.
+// A lost item does not go to the lane that lost it while another lane whose card is alike is running. An item that another
+// process was tuning is checked again when there is nothing else to do.
 bool Lanes::give_returned(Lane& lane, bool is_lost) {
     const auto may_have = [&](const Returned& returned) {
         const Lane& before = lanes_[returned.lane];

@@ -18,7 +18,7 @@ CompileFeed::CompileFeed(RunShared& shared, Options options)
     request(jit::render_reference(catalogue, catalogue.op_of(options_.problem), options_.problem, target()), reference_);
 }
 
-// Before all candidates of the same problem.
+// Queues a compilation before those of all candidates of the same problem.
 void CompileFeed::request(const jit::Rendered& rendered, Instance& place) {
     if (const auto known = shared_.instances.find(rendered.identity); known != shared_.instances.end()) {
         place = known->second;

@@ -25,7 +25,7 @@ struct Observation {
     double log_ratio = 0, weight = 0;
 };
 
-// Indices of effects by their keys; unknown keys are added without knowledge.
+// Indices of effects by their keys. An unknown key is added with effect 0 and weight 0.
 class Effects {
   public:
     explicit Effects(std::vector<CostCorrection::Effect>& all) : all_(all) {
