@@ -1,22 +1,8 @@
-#include <stdexcept>
-
-// toml++ 3.3 asserts if it finds a control character in a table's header, and without assertions it continues in an invalid
-// state. Here its assertions throw exceptions, in every build.
-namespace autotune::cli {
-[[noreturn]] void toml_assertion() {
-    throw std::logic_error("an assertion of toml++");
-}
-}  // namespace autotune::cli
-#pragma push_macro("NDEBUG")
-#undef NDEBUG
-#define TOML_ASSERT(expression) ((expression) ? static_cast<void>(0) : ::autotune::cli::toml_assertion())
-#include <toml++/toml.h>
-#pragma pop_macro("NDEBUG")
-
 #include <algorithm>
 
 #include "src/core/error.h"
 #include "src/core/system/read_file.h"
+#include "src/kernel_files/toml.h"
 #include "tools/cli/input/arguments.h"
 #include "tools/cli/input/shapes.h"
 
