@@ -83,7 +83,7 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
 void Cli::read_kernels(const std::vector<std::string>& words, Catalogue& catalogue) {
     const std::vector<std::string> paths = kernel_paths_in(words);
     if (paths.empty()) return;
-    const kernel_files::LoadOptions options = kernel_load_options(environment_, services_);
+    const kernel_files::LoadOptions options = kernel_load_options(catalogue, environment_, services_);
     for (const std::string& path : paths) {
         kernels_.push_back(kernel_files::load_or_throw(path, options));
         catalogue.add(kernels_.back());

@@ -49,7 +49,7 @@ void add_compile_check(Session& session, kernel_files::Loaded& loaded, const Dev
 
 ExitCode run_check(Session& session, const Arguments& arguments) {
     const std::vector<Device> devices = devices_of_archs(arguments, {"sm_90a", "sm_80"});
-    const kernel_files::LoadOptions options = kernel_load_options(session.environment(), session.services());
+    const kernel_files::LoadOptions options = kernel_load_options(session.catalogue(), session.environment(), session.services());
     bool is_right = true;
     session.document().expect(arguments.words().size());
     for (const std::string& path : arguments.words()) {

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "src/catalogue/catalogue.h"
 #include "src/catalogue/op_names.h"
 #include "src/core/spelling.h"
 #include "tools/cli/command.h"
@@ -45,11 +44,11 @@ std::vector<std::string> kernel_paths_in(const std::vector<std::string>& words) 
     return paths;
 }
 
-kernel_files::LoadOptions kernel_load_options(const Environment& environment, Services& services) {
+kernel_files::LoadOptions kernel_load_options(const Catalogue& built_in, const Environment& environment, Services& services) {
     std::vector<std::string> flags;
     for (const Command& command : all_commands())
         for (const Flag& flag : command.flags) flags.push_back(flag.name);
-    return {.taken_names = op_names(Catalogue::embedded()),
+    return {.taken_names = op_names(built_in),
             .taken_options = std::move(flags),
             .toolkit_folders = toolkit_folders(environment, services)};
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "src/catalogue/catalogue.h"
 #include "src/kernel_files/kernel_file.h"
 #include "tools/cli/environment.h"
 #include "tools/cli/services.h"
@@ -13,7 +14,7 @@ namespace autotune::cli {
 // own.
 std::vector<std::string> kernel_paths_in(const std::vector<std::string>& words);
 
-// The names that a user's op cannot have, and the folders of CUDA's toolkit headers.
-kernel_files::LoadOptions kernel_load_options(const Environment& environment, Services& services);
+// The names that a user's op cannot have, those of `built_in` among them, and the folders of CUDA's toolkit headers.
+kernel_files::LoadOptions kernel_load_options(const Catalogue& built_in, const Environment& environment, Services& services);
 
 }  // namespace autotune::cli
