@@ -35,11 +35,9 @@ struct Swept {
     bool is_of_lanes = false;  // from a sweep on several GPUs
 };
 
-Json item_json(Session& session, const Swept& swept) {
+Json swept_json(Session& session, const Swept& swept) {
     const tuner::SweepItem& item = swept.item;
-    const Op& op = session.catalogue().op_of(item.problem);
-    Json json{{"problem", problem_json(item.problem)}, {"state", state_text(item.state)}, {"seconds", item.seconds}};
-    json["winner"] = item.result ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
+    Json json = item_json(session.catalogue(), item);
     if (item.result) json["origin"] = to_string(item.result->origin);
     if (item.result && !item.result->interrupted) add_unstored(json, swept.unstored);
     if (item.result && item.result->tuned) json["phases"] = phases_json(item.result->phases);
@@ -75,7 +73,7 @@ class ItemReporter : public tuner::SweepObserver {
              item.result ? save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result)) : Unstored{},
              of_lanes_});
         if (session_.json()) {
-            list_.add(item_json(session_, swept_.back()));
+            list_.add(swept_json(session_, swept_.back()));
             session_.out().flush();
         }
         if (session_.streams().err_is_terminal) {
@@ -170,7 +168,7 @@ void print_summary(Session& session, const std::vector<Swept>& items, const std:
     }
     if (session.csv()) {
         std::vector<Json> rows;
-        for (const Swept& swept : items) rows.push_back(item_json(session, swept));
+        for (const Swept& swept : items) rows.push_back(swept_json(session, swept));
         session.out() << csv_of(rows);
         return;
     }

@@ -54,7 +54,7 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
     explicit ItemPrinter(Session& session) : session_(session) {}
 
     void on_item(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) override {
-        session_.out() << (session_.json() ? json_text(item_json(item, calls, waiting)) + "\n" : item_line(item, calls, waiting));
+        session_.out() << (session_.json() ? json_text(line_json(item, calls, waiting)) + "\n" : item_line(item, calls, waiting));
         session_.out().flush();
         if (item.result && !item.result->not_stored.empty())
             report_unstored(session_, save_unstored_winner(session_, item.result->winner, why_unstored(session_, *item.result)));
@@ -70,16 +70,10 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
         if (!item.detail.empty()) line += "; " + item.detail;
         return line + fmt::format("; {} left\n", waiting);
     }
-    Json item_json(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) const {
-        const Op& op = session_.catalogue().op_of(item.problem);
-        Json json{{"date", tuner::now_utc_iso8601()},
-                  {"problem", problem_json(item.problem)},
-                  {"calls", calls},
-                  {"state", state_text(item.state)},
-                  {"seconds", item.seconds},
-                  {"left", waiting}};
-        const bool has_winner = item.result && !item.result->interrupted;
-        json["winner"] = has_winner ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
+    Json line_json(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) const {
+        Json json{{"date", tuner::now_utc_iso8601()}, {"calls", calls}, {"left", waiting}};
+        json.update(item_json(session_.catalogue(), item));
+        if (item.result && item.result->interrupted) json["winner"] = nullptr;
         if (!item.detail.empty()) json["detail"] = item.detail;
         json["gpu"] = item.gpu.empty() ? Json(nullptr) : Json(item.gpu);
         if (!item.card.empty()) json["card"] = item.card;

@@ -78,6 +78,13 @@ Json evidence_json(const db::Evidence& evidence) {
     return records::json_of(evidence, kInReports);
 }
 
+Json item_json(const Catalogue& catalogue, const tuner::SweepItem& item) {
+    const Op& op = catalogue.op_of(item.problem);
+    Json json{{"problem", problem_json(item.problem)}, {"state", state_text(item.state)}, {"seconds", item.seconds}};
+    json["winner"] = item.result ? winner_json(item.result->winner, &op, &item.problem) : Json(nullptr);
+    return json;
+}
+
 Json phases_json(const tuner::TunePhases& phases) {
     return {{"start_s", phases.start_s},
             {"setup_s", phases.setup_s},

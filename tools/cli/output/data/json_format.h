@@ -25,6 +25,8 @@ Json timing_json(const Timing& timing, const Op* op = nullptr, const Problem* pr
 Json winner_json(const db::Winner& winner, const Op* op, const Problem* problem);
 Json evidence_json(const db::Evidence& evidence);
 // Seconds of each phase, by name.
+// The problem, the state, the seconds and the winner, null if there is none.
+Json item_json(const Catalogue& catalogue, const tuner::SweepItem& item);
 Json phases_json(const tuner::TunePhases& phases);
 Json compiled_row_json(const tuner::CompiledRow& row);
 
