@@ -822,9 +822,7 @@ StepDefinition::Argument Loader::read_argument(const toml::node& node, const std
         reading_.fault(node, "the reference has no workspace");
         return {};
     }
-    static const auto& kinds = *new std::map<std::string, ArgumentKind>{
-        {"i32", ArgumentKind::i32}, {"u32", ArgumentKind::u32}, {"i64", ArgumentKind::i64},     {"u64", ArgumentKind::u64},
-        {"f32", ArgumentKind::f32}, {"f64", ArgumentKind::f64}, {"bool", ArgumentKind::boolean}};
+    const std::map<std::string, ArgumentKind>& kinds = computed_argument_types();
     std::vector<std::string> known;
     for (const auto& [word, kind] : kinds) known.push_back(word);
     const std::size_t colon = text->find(':');
@@ -1178,6 +1176,13 @@ Finding KernelFile::finding_of(const ExpressionError& error) const {
     }
     finding.line = line(finding.place.line);
     return finding;
+}
+
+const std::map<std::string, StepDefinition::Argument::Kind>& computed_argument_types() {
+    static const auto& types = *new std::map<std::string, ArgumentKind>{
+        {"i32", ArgumentKind::i32}, {"u32", ArgumentKind::u32}, {"i64", ArgumentKind::i64},     {"u64", ArgumentKind::u64},
+        {"f32", ArgumentKind::f32}, {"f64", ArgumentKind::f64}, {"bool", ArgumentKind::boolean}};
+    return types;
 }
 
 Loaded load(const std::string& path, const LoadOptions& options) {

@@ -37,6 +37,9 @@ struct LoadOptions {
     std::vector<std::string> toolkit_folders = {};  // folders to search for cuda_fp16.h and the like
 };
 
+// The words for the types of an argument that is computed, as "i32" in "i32: n * 2".
+const std::map<std::string, StepDefinition::Argument::Kind>& computed_argument_types();
+
 // Reads a kernel file, its source and the headers that the source includes. Starts no process and compiles nothing. Every fault
 // becomes a finding.
 Loaded load(const std::string& path, const LoadOptions& options);

@@ -39,24 +39,9 @@ std::size_t argument_bytes(const OpDefinition& op, const StepDefinition::Argumen
 
 // As the file writes the type of an argument that is computed; empty for names.
 std::string type_word(ArgumentKind kind) {
-    switch (kind) {
-        case ArgumentKind::i32:
-            return "i32: ";
-        case ArgumentKind::u32:
-            return "u32: ";
-        case ArgumentKind::i64:
-            return "i64: ";
-        case ArgumentKind::u64:
-            return "u64: ";
-        case ArgumentKind::f32:
-            return "f32: ";
-        case ArgumentKind::f64:
-            return "f64: ";
-        case ArgumentKind::boolean:
-            return "bool: ";
-        default:
-            return "";
-    }
+    for (const auto& [word, each] : kernel_files::computed_argument_types())
+        if (each == kind) return word + ": ";
+    return "";
 }
 
 // The compiler's first error: its line says the user's file and line.
