@@ -588,6 +588,16 @@ Value undefined() {
     return reinterpret_cast<Value>(made);
 }
 
+// The first six of the nine results of our attention: the output, its logarithms, no offsets, and the lengths.
+void put_first_six(Value* stack, const Attended& made, const View& q, const View& k) {
+    stack[0] = reinterpret_cast<Value>(made.o);
+    stack[1] = reinterpret_cast<Value>(made.lse);
+    stack[2] = undefined();
+    stack[3] = undefined();
+    stack[4] = static_cast<Value>(q.sizes[2]);
+    stack[5] = static_cast<Value>(k.sizes[2]);
+}
+
 void put_nine(Value* stack, TensorHandle* tensors, const std::int64_t* lengths) {
     for (int i = 0; i < 4; ++i) stack[i] = reinterpret_cast<Value>(tensors[i]);
     stack[4] = static_cast<Value>(lengths[0]);
@@ -607,12 +617,7 @@ void on_flash(Value* stack, std::uint64_t, std::uint64_t) {
                          view_of(v_owned.get(), v) && fits_attention(q, k, v) && q.sizes[3] == v.sizes[3] &&
                          !(is_causal && q.sizes[2] != k.sizes[2]) && attend(kFlash, q, k, v, is_causal, scale.get(), true, made);
     if (is_ours) {
-        stack[0] = reinterpret_cast<Value>(made.o);
-        stack[1] = reinterpret_cast<Value>(made.lse);
-        stack[2] = undefined();
-        stack[3] = undefined();
-        stack[4] = static_cast<Value>(q.sizes[2]);
-        stack[5] = static_cast<Value>(k.sizes[2]);
+        put_first_six(stack, made, q, k);
         stack[6] = new_tensor(q, 1, 2, torch_.dtype_uint64());
         stack[7] = new_tensor(q, 0, 0, torch_.dtype_uint64());
         stack[8] = new_tensor(q, 1, 0, q.dtype);
@@ -646,12 +651,7 @@ void on_cudnn(Value* stack, std::uint64_t, std::uint64_t) {
                          view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
                          attend(kCudnn, q, k, v, is_causal, scale.get(), with_lse, made);
     if (is_ours) {
-        stack[0] = reinterpret_cast<Value>(made.o);
-        stack[1] = reinterpret_cast<Value>(made.lse);
-        stack[2] = undefined();
-        stack[3] = undefined();
-        stack[4] = static_cast<Value>(q.sizes[2]);
-        stack[5] = static_cast<Value>(k.sizes[2]);
+        put_first_six(stack, made, q, k);
         stack[6] = new_tensor(q, 0, 0, kI64);
         stack[7] = new_tensor(q, 0, 0, kI64);
         stack[8] = undefined();
