@@ -5,7 +5,8 @@ usage: tools/scripts/draw_sentences.py [--comments 160] [--sentences 160] [--see
 
 The seed is the first eight hex digits of the checked-out commit, so that two readers mark the same list and nobody chooses it. A comment is a
 block of `//` lines, or the words behind a line of code; it is shown with the code that it stands at. Sentences are those of every Markdown page,
-its lists and its tables among them; code blocks are left out. A reader marks what must be read twice.
+its lists and its tables among them; code blocks are left out. Ends of namespaces, include guards and license lines are left out too: nobody writes
+them to be read. A reader marks what must be read twice.
 """
 import argparse
 import pathlib
@@ -16,6 +17,7 @@ import subprocess
 CODE = {".cpp", ".h", ".hpp", ".cuh", ".cu"}
 SKIPPED = {"build", ".git", "data"}
 LEAST_WORDS = 5  # names between backquotes are none
+NO_PROSE = re.compile(r"(?:end of )?namespace\b|SPDX-|Copyright\b|clang-format o|NOLINT|\w+_(?:H|HPP|CUH|INCLUDED)_?$")
 END = re.compile(r"(?:(?<=[.!?:])|(?<=[.!?:]\*\*)|(?<=[.!?:]\*\*\*)) +(?=[A-Z`*\[(])")
 
 
@@ -27,7 +29,7 @@ def files(root, suffixes):
 
 
 def is_prose(text):
-    return len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", text))) >= LEAST_WORDS
+    return not NO_PROSE.match(text) and len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", text))) >= LEAST_WORDS
 
 
 def comments(path):

@@ -7,7 +7,9 @@ import tempfile
 
 DRAW = pathlib.Path(__file__).resolve().parents[3] / "tools/scripts/draw_sentences.py"
 FILES = {
-    "src/a.cpp": "// A comment of two lines that a\n// reader marks or does not.\nint a;\nint b = 0;  // a comment that stands behind some code\nint c;  // short\n",
+    "src/a.cpp": "// A comment of two lines that a\n// reader marks or does not.\nint a;\nint b = 0;  // a comment that stands behind some code\nint c;  // short\n"
+                 "}  // namespace autotune::of_one::and_two::and_three\n\n// SPDX-License-Identifier: one of the many licenses\n\n"
+                 "// clang-format off because of these many words\n#endif  // AUTOTUNE_ONE_TWO_THREE_FOUR_A_H\n",
     "docs/a.md": "# A heading that nobody draws here\n\nThe first sentence is here. **The bold one comes as the second.** The last one is third.\n\n"
                  "- An item of a list follows them.\n\n| a cell with several words inside | 1 |\n\n```\na line of code is never drawn\n```\n",
     "build/b.md": "A sentence that was generated here.\n",
