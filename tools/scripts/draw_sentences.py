@@ -18,7 +18,7 @@ CODE = {".cpp", ".h", ".hpp", ".cuh", ".cu"}
 SKIPPED = {"build", ".git", "data"}
 LEAST_WORDS = 5  # names between backquotes are none
 NO_PROSE = re.compile(r"(?:end of )?namespace\b|SPDX-|Copyright\b|clang-format o|NOLINT|\w+_(?:H|HPP|CUH|INCLUDED)_?$")
-END = re.compile(r"(?:(?<=[.!?:])|(?<=[.!?:]\*\*)|(?<=[.!?:]\*\*\*)) +(?=[A-Z`*\[(])")
+END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\*\*\*)) +(?=[A-Z`*\[(])")  # a colon ends no sentence
 
 
 def files(root, suffixes):
