@@ -42,7 +42,7 @@ std::optional<struct stat> look_at(const std::string& path) {
     throw database_error(path, "cannot be reached (" + reason(errno) + ")", "check the path and the permissions of its folders");
 }
 
-// mkdir -p; new folders are accessible to their owner only.
+// Creates missing folders, with access for their owner only.
 void make_folders(const std::string& folder, const std::string& path) {
     for (std::size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
         const std::string part = folder.substr(0, end);
@@ -60,7 +60,7 @@ void make_folders(const std::string& folder, const std::string& path) {
 
 void make_file(const std::string& path) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile));
-    if (file.open() || errno == EEXIST) return;  // another process created it first
+    if (file.open() || errno == EEXIST) return;  // another process has created the file first
     const int code = errno;
     throw database_error(path, "cannot be made (" + reason(code) + ")",
                          "fix the permissions of its folder, or choose another file with --db or AUTOTUNE_DB",

@@ -5,7 +5,7 @@
 namespace autotune::db {
 namespace {
 
-// Parents before their children: deleting a winner deletes its evidence.
+// Parents come before their children, because deleting a winner also deletes its evidence.
 constexpr std::array<const char*, 5> kRemovals = {{
     "DELETE FROM winner WHERE class_id NOT IN (SELECT id FROM problem_class) OR device_id NOT IN (SELECT id FROM device) "
     "OR template_id NOT IN (SELECT id FROM template)",
@@ -20,7 +20,7 @@ constexpr std::array<const char*, 5> kRemovals = {{
 
 Orphans count_orphans(Connection& connection) {
     Orphans orphans;
-    Query query = connection.query("PRAGMA foreign_key_check");  // a row may be listed once for each of its parents
+    Query query = connection.query("PRAGMA foreign_key_check");  // The check lists a row once for each parent that it lacks.
     while (query.next()) {
         const std::string table = query.text();
         if (orphans.count++ == 0) orphans.table = table;

@@ -131,7 +131,7 @@ CREATE TABLE learning(
     PRIMARY KEY(device, family, template, nvrtc, class)) STRICT, WITHOUT ROWID;
 )sql";
 
-// A new file runs all steps too, so a migrated file and a new one cannot differ.
+// A new file runs all these steps, so a new file and a migrated one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
@@ -228,7 +228,7 @@ void initialise(Connection& connection) {
     connection.run("PRAGMA journal_mode=DELETE");
     const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
-    if (is_blank(connection)) {  // another process may have been first
+    if (is_blank(connection)) {  // another process may have created the schema first
         for (const Step& step : kSteps) {
             connection.run(step.sql);
             connection.run(step.stamp);
@@ -238,17 +238,19 @@ void initialise(Connection& connection) {
     transaction.commit();
 }
 
-// REQUIRES: a transaction, with foreign keys off.
+// REQUIRES: the connection is in a transaction, with foreign keys off.
 void run_steps(Connection& connection, int version) {
     for (auto at = static_cast<std::size_t>(user_version(connection)); at < static_cast<std::size_t>(version); ++at) {
         connection.run(kSteps.at(at).sql);
         connection.run(kSteps.at(at).stamp);
     }
     connection.run(kStampApplication);
-    if (version == schema_version()) remove_orphans(connection);  // older schemas reused numbers: an orphan could join a new row
+    // Older schemas reused row numbers, so an orphan could join a new row.
+    if (version == schema_version()) remove_orphans(connection);
 }
 
-// SQLite cannot copy through a connection that is in a transaction. Another connection copies what was committed before it.
+// Copies what was committed before, through another connection, because SQLite cannot copy through a connection that is in a
+// transaction.
 void copy_to(Connection& connection, const std::string& target) {
     if (!connection.in_transaction()) {
         connection.query("VACUUM INTO ?1").bind(target).run();
@@ -260,8 +262,8 @@ void copy_to(Connection& connection, const std::string& target) {
     reader.query("VACUUM INTO ?1").bind(target).run();
 }
 
-// Takes the lock first: of two processes that open the file, only one makes the backup and migrates it. Empty if another process
-// was first.
+// Takes the lock first, so that of two processes that open the file only one makes the backup and migrates it. Returns the
+// backup's name, or "" if another process was first.
 std::string migrate_with_backup(Connection& connection) {
     const LooseForeignKeys loose(connection);
     Transaction transaction(connection);
@@ -273,7 +275,7 @@ std::string migrate_with_backup(Connection& connection) {
         run_steps(connection, schema_version());
         transaction.commit();
     } catch (...) {
-        // The file is rolled back to its former state. The first backup stays next to it; one per try would fill the disk.
+        // The file is rolled back to its former state. Only the first backup stays, because one for each try would fill the disk.
         if (backup != name) remove_file(backup);
         throw;
     }
@@ -282,7 +284,7 @@ std::string migrate_with_backup(Connection& connection) {
 
 enum class State { blank, older, current };
 
-// Throws Error{database} for a file in none of these states.
+// Throws Error{database} if the file is in none of these states.
 State look_at(Connection& connection) {
     const Snapshot snapshot(connection);
     if (is_blank(connection)) return State::blank;
@@ -319,7 +321,7 @@ std::string back_up(Connection& connection, const std::string& name) {
 
 std::string back_up_again(Connection& connection, const std::string& name) {
     const std::string part = name + ".part";
-    remove_file(part);  // left by a killed process: we hold the lock, so no process is writing it
+    remove_file(part);  // A killed process left this file. We hold the lock, so no process is writing it.
     const std::string copy = back_up(connection, part);
     replace_file(copy, name);
     return name;
@@ -349,7 +351,7 @@ std::string prepare_schema(Connection& connection) {
 std::uint64_t schema_fingerprint(Connection& connection) {
     Query query = connection.query(
         "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*' ORDER BY type, name");
-    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a: detects accidents only; rows are also validated one by one
+    std::uint64_t hash = 14695981039346656037ULL;  // FNV-1a detects accidental changes only; rows are also validated one by one.
     while (query.next()) {
         for (int column = 0; column < 3; ++column) {
             for (const char letter : query.text() + '\n') hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211ULL;

@@ -25,7 +25,7 @@ constexpr std::array<std::pair<int, int>, 8> kLimits = {{
     {SQLITE_LIMIT_COLUMN, 100},
     {SQLITE_LIMIT_EXPR_DEPTH, 100},
     {SQLITE_LIMIT_FUNCTION_ARG, 16},
-    {SQLITE_LIMIT_ATTACHED, 1},  // VACUUM INTO attaches its target
+    {SQLITE_LIMIT_ATTACHED, 1},  // VACUUM INTO attaches its target database
     {SQLITE_LIMIT_VARIABLE_NUMBER, 100},
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 }};
@@ -163,7 +163,7 @@ void Connection::run(const char* sql) {
 }
 
 Query Connection::query(std::string_view sql) {
-    if (is_left_in_transaction_) {  // its writes must not be read, nor committed with later ones
+    if (is_left_in_transaction_) {  // Writes of an unfinished transaction must not be read, nor committed with later ones.
         prepared("ROLLBACK").run();
         is_left_in_transaction_ = false;
     }
@@ -307,7 +307,7 @@ InterruptWhen::~InterruptWhen() {
     if (thread_.joinable()) thread_.join();
 }
 
-// Interrupts repeatedly: SQLite drops an interrupt if no statement is running.
+// Interrupts repeatedly, because SQLite drops an interrupt if no statement is running.
 void InterruptWhen::watch(const Connection& connection, const std::function<bool()>& stopped) {
     constexpr std::chrono::milliseconds kPause{20};
     std::unique_lock lock(mutex_);

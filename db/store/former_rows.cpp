@@ -11,7 +11,7 @@
 namespace autotune::db {
 namespace {
 
-// A template of the file whose rows get today's identity.
+// A template whose rows in the file get today's identity.
 struct FormerTemplate {
     std::int64_t id = 0;
     std::string family, present;
@@ -49,7 +49,7 @@ std::vector<TextRow> texts_of(Query& query) {
     return rows;
 }
 
-// The row with today's names; nullopt if it has them already. `renamed_words`: the function that renames its kind of words.
+// The row with today's names, or nullopt if it has them already. `renamed_words` renames the words of one column.
 std::optional<TextRow> renamed(const TextRow& row, const FormerTemplates& former, decltype(renamed_name)& renamed_words) {
     TextRow present = row;
     present.config = renamed_name(row.config, row.family, former);

@@ -13,15 +13,15 @@
 namespace autotune::db {
 namespace {
 
-// Index entries that one search reads: about 3 us each.
+// One search reads at most this many index entries; each takes about 3 us.
 constexpr int kMostLookUps = 1000;
 
 // One statement per level and direction. Their texts live as long as the connections that cache the prepared statements.
 struct Statements {
-    std::array<std::string, records::kMaxExtents> above;  // the least value of an extent from ?N on, with all extents before it
-                                                          // given
+    std::array<std::string, records::kMaxExtents> above;  // finds the smallest value of an extent from ?N on, for given values of
+                                                          // the extents before it
     std::array<std::string, records::kMaxExtents> below;  // the greatest value below ?N
-    std::array<std::string, records::kMaxExtents> rows;   // rows of one combination of extents, newest first
+    std::array<std::string, records::kMaxExtents> rows;   // finds the rows with given values of all extents, newest first
 
     Statements() {
         const std::string from = " FROM winner INDEXED BY winner_key WHERE class_id = ?1 AND device_id = ?2";
@@ -53,7 +53,7 @@ struct Cursor {
     std::size_t level = 0;
     bool is_upward = true;
     double before = 0;  // distance from the extents before `level`
-    double bound = 0;   // the same including `level`: no row behind this cursor is nearer
+    double bound = 0;   // The distance including `level`. No row behind this cursor is nearer.
 };
 
 struct IsFarther {
@@ -89,7 +89,7 @@ class NearestSearch {
         return nearest;
     }
 
-    // The cursor at the first value from `start` on, in its direction; nullopt at the end.
+    // The cursor at the first value from `start` on, in its direction, or nullopt at the end.
     std::optional<Cursor> at_value(Cursor cursor, std::int64_t start) {
         ++looked_up_;
         const Statements& sql = statements();
@@ -108,7 +108,7 @@ class NearestSearch {
         if (const auto next = at_value(cursor, start)) open_.push(*next);
     }
 
-    // Advances to the value after the cursor's.
+    // Advances the cursor to its next value.
     void pass(const Cursor& cursor) {
         const std::int64_t value = cursor.values.at(cursor.level);
         if (!cursor.is_upward) {

@@ -21,7 +21,7 @@ std::optional<std::int64_t> find_class(Connection& connection, const ProblemKey&
     return query.next() ? query.maybe_integer() : std::nullopt;
 }
 
-// All rows of the device; the row whose key has today's form comes first.
+// Finds all rows of the device. The row whose key has today's form comes first.
 std::vector<std::int64_t> find_devices(Connection& connection, const DeviceIdentity& device, Cards cards) {
     Query query = connection.query(
         "SELECT id FROM device WHERE cc_major = ?1 AND cc_minor = ?2 AND sm_count = ?3 AND l2_mib = ?4 AND "
@@ -126,7 +126,8 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
         "ratio_low, "
         "ratio_high, tie, after_itself_us, after_trigger_us, sm_clock_mhz, power_w) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
         "?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)");
-    const Candidate candidate = finalist.candidate.value_or(Candidate{});  // an empty family: not one of ours
+    // A rival has no candidate: its row has an empty family.
+    const Candidate candidate = finalist.candidate.value_or(Candidate{});
     query.bind_all(key.first, key.second, finalist.name, candidate.family, pairs_to_text(candidate.config.values()));
     bind_timing(query, finalist.timing);
     query.bind_all(finalist.ratio, finalist.ratio_low, finalist.ratio_high, finalist.tie, finalist.after_itself_us,
@@ -134,13 +135,13 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
     query.bind_all(finalist.conditions.sm_clock_mhz, finalist.conditions.power_w).run();
 }
 
-// Evidence that remained when another program deleted a winner: SQLite may have reused the winner's number.
+// Another program may have deleted a winner and left its evidence, and SQLite may have reused the winner's number.
 void remove_leftovers(Connection& connection, std::int64_t winner_id) {
     connection.query("DELETE FROM evidence WHERE winner_id = ?1").bind(winner_id).run();
     connection.query("DELETE FROM finalist WHERE winner_id = ?1").bind(winner_id).run();
 }
 
-// Fills `config` from its text; false if the text is not canonical.
+// Fills `config` from its text. Returns false if the text is not canonical.
 bool read_config(const std::string& text, Config& config) {
     const auto pairs = pairs_from_text(text);
     if (!pairs) return false;
@@ -183,7 +184,7 @@ std::optional<int> maybe_small(Query& query) {
     return value ? std::optional(static_cast<int>(std::clamp<std::int64_t>(*value, INT32_MIN, INT32_MAX))) : std::nullopt;
 }
 
-// The columns of the evidence table; its failures as text come last.
+// Reads the columns of the evidence table. Returns its failures as text, which is the last column.
 std::string read_evidence(Query& query, Evidence& evidence) {
     evidence.rounds = query.small();
     evidence.decided_by = query.text();

@@ -20,7 +20,7 @@
 namespace autotune::db {
 namespace {
 
-constexpr std::size_t kChunkRows = 128;  // about 1 MB of winners with their finalists
+constexpr std::size_t kChunkRows = 128;  // this many winners with their finalists take about 1 MB
 
 // The receiver of rows.
 struct RowUser {
@@ -50,7 +50,7 @@ struct Store::Impl {
 
     const std::string& path() const { return file.path(); }
 
-    // In a forked child: trials that wait in the parent are the parent's.
+    // In a forked child the waiting trials are dropped, because the parent writes them.
     void settle() {
         if (file.is_forked_child()) trials.forget();
     }
@@ -83,7 +83,7 @@ struct Store::Impl {
 
     std::vector<Winner> load_all(const ProblemKey& problem_key) {
         return reading([&](Connection& source) {
-            const Snapshot snapshot(source);  // one lock for all reads
+            const Snapshot snapshot(source);  // one read transaction for all reads
             return load_rows(source, ids_of(source, problem_key), RowUser{});
         });
     }
@@ -109,7 +109,7 @@ struct Store::Impl {
         };
         std::vector<Ranked> ranked;
         const Snapshot snapshot(source);
-        // Twice as many as requested, because invalid rows are skipped.
+        // It asks for twice as many rows, because invalid rows are skipped.
         for (const NearRow& row : nearest_rows(source, problem_key, 2 * limit, cards))
             ranked.push_back({row.distance, row.id, nullptr});
         for (const Winner* winner : shipped.nearest(problem_key, limit, cards))
@@ -145,7 +145,7 @@ struct Store::Impl {
             bring_up_to_date(row->winner, former);
             return std::move(row->winner);
         }
-        const bool is_gone = !row && !has_winner(source, id);  // another process may have deleted it in the meantime
+        const bool is_gone = !row && !has_winner(source, id);  // Another process may have deleted the winner in the meantime.
         if (is_gone) return std::nullopt;
         const std::string wrong = row ? *row->wrong : "the class, device or template that it names is not there";
         const std::string which = "row " + std::to_string(id) + ": " + wrong;

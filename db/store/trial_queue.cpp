@@ -7,12 +7,13 @@ namespace {
 
 constexpr std::size_t kBatchTrials = 64;
 constexpr std::chrono::milliseconds kBatchTime{250};
-// Trials are committed one by one while commits take less than a fiftieth of the time. Typical: 1 ms on a local disk, with trials
-// of 100 ms.
+// Trials are committed one by one while commits take less than a fiftieth of the time. Typically a commit takes 1 ms on a local
+// disk and a trial 100 ms.
 constexpr int kCommitShare = 50;
-// After a wait for a lock that timed out, the next wait begins when it costs less than a tenth of the time.
+// After a failure, writing is tried again when ten times the duration of the failed try has passed, so waiting costs at most a
+// tenth of the time.
 constexpr int kFailureShare = 10;
-// About 100 MB. A search makes some thousand trials.
+// This many trials take about 100 MB. A search makes some thousand.
 constexpr std::size_t kMostWaiting = 100'000;
 
 }  // namespace

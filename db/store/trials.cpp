@@ -12,7 +12,7 @@
 namespace autotune::db {
 namespace {
 
-// The columns of `trial` from the template on; nullopt if the row is not one of ours.
+// Reads the columns of `trial` from the template on. Returns nullopt if another program wrote the row.
 std::optional<StoredTrial> read_trial(Query& query) {
     StoredTrial stored;
     Trial& trial = stored.trial;

@@ -13,7 +13,7 @@ namespace autotune::db {
 
 namespace {
 
-// nullopt if it was stopped: a check reads the whole file.
+// The damage that a check of the whole file finds; nullopt if the user stopped the check.
 std::optional<std::string> damage_of(Connection& connection, const std::function<bool()>& stopped) {
     const InterruptWhen watch(connection, stopped);
     std::string damage = quick_check_of(connection);  // an interrupted check reports the file as damaged

@@ -62,8 +62,8 @@ std::vector<std::string> files_of(const std::string& folder, std::error_code& fa
     return paths;
 }
 
-// The text of string member `name` at its first occurrence in `line`; nullopt if there is none. A guess to find lines quickly:
-// only parsing gives the real value.
+// The text of string member `name` at its first occurrence in `line`, or nullopt. This finds lines quickly but may be wrong; only
+// parsing gives the real value.
 std::optional<std::string_view> peek(std::string_view line, std::string_view quoted_name) {
     const auto skip_spaces = [&line] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
     const auto at = line.find(quoted_name);
@@ -221,7 +221,8 @@ std::vector<Shipped::Line*> Shipped::lines_about(const ProblemKey& problem_key, 
     const std::string arch = arch_of(problem_key.device.cc_major, problem_key.device.cc_minor);
     for (Line& line : lines_) {
         const bool is_of_class = line.class_key == problem_key.class_key && line.arch == arch && line.op == problem_key.op;
-        const bool says_no_device = line.device.cc_major == 0;  // parsing will report what is wrong with it
+        const bool says_no_device = line.device.cc_major == 0;  // such a line is kept, because parsing it will report what is
+                                                                // wrong
         if (is_of_class && (says_no_device || is_of(cards, line.device, problem_key.device))) found.push_back(&line);
     }
     return found;

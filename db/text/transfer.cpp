@@ -18,8 +18,8 @@ class LineReader {
   public:
     explicit LineReader(std::istream& in) : buffer_(*in.rdbuf()) {}
 
-    // The next line without its end; false at the end, or if reading fails: why() gives the reason. A line over kMaxLineBytes is
-    // cut, which makes it invalid.
+    // Reads the next line without its end. Returns false at the end, or if reading fails; why() then has the reason. A line over
+    // kMaxLineBytes is cut, which makes it invalid.
     bool next(std::string& line) {
         line.clear();
         std::size_t bytes = 0;
@@ -89,7 +89,7 @@ TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions&
             offer_line(importer, text, "line " + std::to_string(number));
         }
     } catch (...) {
-        importer.finish();  // a caller's stream may throw anything: earlier rows are kept
+        importer.finish();  // A caller's stream may throw anything. The rows read before it did are kept.
         throw;
     }
     if (!reader.why().empty()) {

@@ -65,8 +65,8 @@ bool is_embedded(const std::string& file) {
     return std::any_of(files.begin(), files.end(), [&](const EmbeddedFile& known) { return known.name == file; });
 }
 
-// The path of an embedded file with the same base name as `file`, which is not ours: the folder's owner may have meant that one.
-// Empty if there is none.
+// The path of an embedded file that has the same base name as `file`, or "". If `file` is not one of ours, the folder's owner may
+// have meant that path.
 std::string place_of(const std::string& file) {
     const auto is_like_it = [&](const EmbeddedFile& known) {
         if (!file.ends_with("reference.cuh")) return base_name(known.name) == base_name(file);
@@ -88,7 +88,7 @@ std::string why_without_effect(const std::string& file) {
     return "no template includes it; include it as \"" + file + "\", or remove it";
 }
 
-// Adds the headers that only the folder has: an older text of a template may include headers that no longer exist.
+// Adds the headers that only this folder has. An older text of a template may include headers that no longer exist elsewhere.
 void add_headers_of(const std::string& directory, std::vector<TemplateHeader>& to) {
     for (const std::string& name : device_files_below(directory))
         if (is_header(name) && !is_embedded(name)) to.push_back({name, DeviceText(template_file(fs::path(directory) / name))});
@@ -109,7 +109,7 @@ bool is_before(const Family* a, const Family* b) {
     return a->name() < b->name();
 }
 
-// Prefixed by its length in decimal, so that two fields never run into each other. Stored rows depend on each byte.
+// Puts the length in front of the field, so that two fields never run into each other. Stored rows depend on each byte.
 void add_field(Hash& hash, std::string_view field) {
     hash.raw(std::to_string(field.size()) + ":");
     hash.raw(field);
@@ -159,7 +159,7 @@ Catalogue Catalogue::from_directory(const std::string& directory) {
         throw Error(ErrorCode::usage, "the templates folder '" + directory + "' cannot be read (" + problem.message() +
                                           "); give a folder laid out like kernel_templates");
     }
-    // Only folders that hold device text: another one, such as / or a home folder, would be searched for headers.
+    // Accepts only folders that contain device text. Others, such as / or a home folder, would be searched for headers.
     std::error_code ignored;
     const auto has = [&](std::string_view folder) { return fs::is_directory(fs::path(directory) / folder, ignored); };
     const auto& ops = registry().ops;
@@ -204,7 +204,7 @@ void Catalogue::require_effect(const std::string& directory) const {
                                       " has no effect: " + why_without_effect(useless.front()) + also);
 }
 
-// Required because an identity names a header by its base name.
+// Base names must be distinct, because an identity names a header by its base name.
 void Catalogue::require_distinct_names(const std::string& directory) const {
     for (const auto& [name, text] : texts_) {
         const TemplateHeader* before = nullptr;
@@ -257,7 +257,7 @@ std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
 }
 
 const Op* Catalogue::find_op(std::string_view name_or_alias) const {
-    // First by its own name: building the lists of aliases takes as long as the rest of a problem.
+    // Looks for the op's own name first, because building the lists of aliases takes as long as the rest of making a problem.
     const auto named = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return op->name() == name_or_alias; });
     if (named != ops_.end()) return *named;
     const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });

@@ -22,7 +22,7 @@ bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-// Characters of names and numbers. Bytes of UTF-8 count; compilers accept `$` as well.
+// The characters of names and numbers. The bytes of UTF-8 belong to them, and so does `$`, which compilers accept.
 constexpr std::array<bool, 256> kWordCharacters = [] {
     std::array<bool, 256> all{};
     for (const char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$"))
@@ -79,7 +79,7 @@ class Tokens {
         }
         return is_new_line;
     }
-    // The same up to the end of the line.
+    // Skips white space and comments up to the end of the line.
     void skip_blanks_in_line() {
         while (at_ < text_.size()) {
             if (is_blank(text_[at_])) {
@@ -144,7 +144,7 @@ class Tokens {
         if (c == '?') return next == '?' && (after == '=' || after == '/');
         return ((c == '%' || c == ':') && next == '>') || (c == '%' && next == ':');
     }
-    // A name, or a number in the preprocessor's sense: 1'000, 0x1p-3, 1.5f.
+    // Skips a name, or a number in the preprocessor's sense: 1'000, 0x1p-3, 1.5f.
     void pass_word(bool is_number) {
         while (at_ < text_.size()) {
             const char c = text_[at_], next = character(1);
@@ -175,7 +175,7 @@ class Tokens {
         }
         return std::find(kPrefixes.begin(), kPrefixes.end(), word) != kPrefixes.end();
     }
-    // R"name( ... )name": its contents are not code; an #include in it does not count.
+    // Skips a raw string, R"name( ... )name". Its contents are not code, so an #include in it does not count.
     void pass_raw_string() {
         has_raw_string_ = true;
         const std::size_t open = text_.find('(', at_);
@@ -185,7 +185,7 @@ class Tokens {
         const std::size_t close = text_.find(end, open);
         at_ = close == std::string_view::npos ? text_.size() : close + end.size();
     }
-    // From its quote to its suffix; an unterminated one ends with its line.
+    // Skips a literal from its quote to its suffix. An unterminated literal ends with its line.
     void pass_literal() {
         const char quote = text_[at_++];
         while (at_ < text_.size() && text_[at_] != '\n') {
@@ -292,16 +292,16 @@ bool has_token(TokenSpan tokens, std::string_view token) {
     return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-// The macros of a text that turn arguments, or parts of them, into strings as spelled.
+// The macros of a text that turn their arguments, or parts of them, into strings (`#argument`).
 class SpellingMacros {
   public:
-    // `code`: as code_of() writes it.
+    // `code` is the text as code_of() writes it.
     explicit SpellingMacros(std::string_view code) {
         while (!code.empty()) {
             lines_.push_back(tokens_of(code.substr(0, code.find('\n'))));
             code.remove_prefix(std::min(code.find('\n'), code.size() - 1) + 1);
         }
-        for (bool grows = true; grows;) {  // also those that pass their arguments on to such macros
+        for (bool grows = true; grows;) {  // A macro that passes its arguments on to such a macro is one, too.
             grows = false;
             for (const auto& line : lines_)
                 if (is_directive(line, "define") && line.size() > 3 && spells(TokenSpan(line).subspan(3)))
@@ -444,7 +444,7 @@ const std::string& DeviceText::text() const {
 }
 
 const DeviceText::State& DeviceText::read() const {
-    // Not std::call_once: if memory runs out, an exception that passes through it ends the process.
+    // Not std::call_once, because an exception that passes through it, for lack of memory, ends the process.
     if (state_->is_read.load(std::memory_order_acquire)) return *state_;
     const std::lock_guard lock(state_->mutex);
     if (state_->is_read.load(std::memory_order_relaxed)) return *state_;

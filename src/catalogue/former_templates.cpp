@@ -45,7 +45,7 @@ constexpr std::array<FormerIdentity, 29> kFormerIdentities = {{
     {"softmax/rows", "4fb9f2de9f26a611", "a9e98f28ffe30e6b"},
 }};
 
-// Global: a name applies to the families that have the new one and lack the old one.
+// These renames apply to every family that has the new name and lacks the old one.
 constexpr std::array<RenamedParameter, 10> kRenamedParameters = {{
     {"math_groups", "consumer_warpgroups"},
     {"k_groups", "k_warpgroups"},
@@ -60,7 +60,8 @@ constexpr std::array<RenamedParameter, 10> kRenamedParameters = {{
 }};
 // clang-format on
 
-// The parameters of a family, taken from the first example that it accepts; they are the same for every problem.
+// The parameters of a family, which are the same for every problem. They are taken from the first example that the family
+// accepts.
 std::set<std::string, std::less<>> parameters_of(const Catalogue& catalogue, const Family& family) {
     std::set<std::string, std::less<>> names;
     const Op* op = catalogue.find_op(family.name().substr(0, family.name().find('/')));
@@ -77,7 +78,7 @@ std::set<std::string, std::less<>> parameters_of(const Catalogue& catalogue, con
     return names;
 }
 
-// Today's identities and parameter names of the families that were looked up.
+// Caches today's identity and parameter names of each family that was looked up.
 class PresentNames {
   public:
     explicit PresentNames(const Catalogue& catalogue) : catalogue_(catalogue) {}
@@ -105,7 +106,7 @@ class PresentNames {
         std::string identity{};
         std::set<std::string, std::less<>> parameters{};
     };
-    // Empty for an unknown family. REQUIRES: mutex_ is held.
+    // Returns empty names for an unknown family. REQUIRES: mutex_ is held.
     const Names& of(const std::string& name) {
         const auto [names, is_new] = by_family_.try_emplace(name);
         const Family* const family = is_new ? catalogue_.find_family(name) : nullptr;

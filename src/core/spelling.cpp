@@ -31,7 +31,7 @@ struct OtherNames {
     std::array<std::string_view, 6> names;
 };
 
-// Without prefix, in lower case, with '_'.
+// Other names of element types, without a prefix, in lower case and with '_'.
 constexpr std::array<OtherNames, 10> kElementTypes = {{
     {"f16", {"fp16", "half", "float16"}},
     {"bf16", {"bfloat16", "bfloat", "brain16"}},
@@ -76,7 +76,7 @@ bool is_number(std::string_view text) {
     return failure == std::errc() && end == text.data() + text.size();
 }
 
-// The length in bytes of a sign for "times" at the beginning of `text`; 0: there is none.
+// The length in bytes of a sign for "times" at the beginning of `text`, or 0 if there is none.
 std::size_t times_at(std::string_view text) {
     if (text.starts_with("x") || text.starts_with("X")) return 1;
     for (const std::string_view sign : {"×", "✕", "⨯", "х", "Х"})  // the last two are Cyrillic

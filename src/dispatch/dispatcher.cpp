@@ -18,8 +18,8 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr std::int64_t kNoExtent = -1;      // for a range whose kernels must serve all first extents
-constexpr std::size_t kLeastForRegret = 5;  // fewest problems for a meaningful median
+constexpr std::int64_t kNoExtent = -1;      // stands for the first extent of a range whose kernels must serve all first extents
+constexpr std::size_t kLeastForRegret = 5;  // a median needs at least this many problems
 
 // Rounds up to a number with four significant binary digits: 129 becomes 144.
 std::int64_t rounded_up(std::int64_t value) {
@@ -191,8 +191,8 @@ std::vector<ResolvedCandidate> Dispatcher::untuned(const Problem& problem, const
     return ranked;
 }
 
-// For the choice that the library would make without the problem's own winners: the first candidate of the ranking that has a
-// trial counts.
+// The regret of the choice that the library would make without the problem's own winners. Of its ranking, the first candidate
+// that has a trial counts.
 std::optional<double> Dispatcher::regret_of(const TriedProblem& at, const Device& device) {
     std::vector<ResolvedCandidate> offers = files_.near(at.problem, device, &at.problem);
     for (ResolvedCandidate& each : files_.portfolio(at.problem, device)) offers.push_back(std::move(each));

@@ -12,7 +12,7 @@
 namespace autotune::dispatch {
 namespace {
 
-// The whole of `text` as a 64-bit integer.
+// All of `text` as a 64-bit integer, or nullopt.
 std::optional<std::int64_t> integer_of(std::string_view text) {
     std::int64_t value = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -21,17 +21,17 @@ constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 51
 // waves favours another tile, and just above a power of two.
 constexpr std::array<std::int64_t, 26> kBetween = {24,  48,  72,  80,   96,   112,  144,  192,  224,  288,  384,  448,  576,
                                                    640, 768, 896, 1152, 1280, 1536, 1792, 2304, 2560, 3072, 3584, 5120, 6144};
-constexpr std::size_t kSetInstances = 11;  // a twelfth belongs to the first problem of a range
+constexpr std::size_t kSetInstances = 11;  // the first problem of a range gets a twelfth kernel of its own
 
 // A first extent for which a set should be nearly as fast as the best of all offers.
 struct Pivot {
     Pivot(const Catalogue& catalogue, Problem of, const Device& device)
         : problem(std::move(of)), ranking(catalogue, problem, device) {}
-    // How much slower than the best offer the set is; infinity if no kernel of it is legal here.
+    // How much slower the set is than the best offer. Infinity if no kernel of the set is legal here.
     double loss() const {
         return !is_served ? std::numeric_limits<double>::infinity() : us > best.predicted_us ? us / best.predicted_us : 1.0;
     }
-    // REQUIRES: the candidate was checked.
+    // REQUIRES: the candidate is legal here.
     void is_served_by(const Candidate& candidate) {
         const Candidate* const offer = &candidate;
         for (const OfferRanking::Ranked& each : ranking.best_of_checked(std::span(&offer, 1), {1}, 1)) {

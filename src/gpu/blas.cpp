@@ -19,7 +19,7 @@ void* at(std::span<const DeviceAddress> tensors, int tensor) {
     return reinterpret_cast<void*>(tensors[static_cast<std::size_t>(tensor)]);
 }
 
-// The parts of the library that a plan uses; they outlive the plan.
+// The parts of the library that a plan uses. They outlive the plan.
 struct Lt {
     std::shared_ptr<Blas> library;
     const blas::Api& api;
@@ -50,7 +50,8 @@ class LtPlan final : public BlasLtPlan {
             set(entry.name, reinterpret_cast<const void*>(at(tensors, entry.tensor)));
         }
         void* out = at(tensors, product_.out.tensor);
-        void* added = product_.added_type >= 0 ? nullptr : out;  // a matrix of another type must not have the result's address
+        void* added = product_.added_type >= 0 ? nullptr : out;  // If the added matrix has another type than the result, it must
+                                                                 // not have its address.
         const int status =
             lt_.api.lt_matmul(lt_.handle, descriptor_, product_.alpha.data(), at(tensors, product_.first.tensor), first_,
                               at(tensors, product_.second.tensor), second_, product_.beta.data(), added, added_, out, out_,
@@ -69,7 +70,7 @@ class LtPlan final : public BlasLtPlan {
                               "cublasLtMatmulDescCreate");
         set(blas::kTransA, static_cast<std::int32_t>(product_.first_op));
         set(blas::kTransB, static_cast<std::int32_t>(product_.second_op));
-        // In a little-endian number the low byte comes first, so one address serves both sizes.
+        // An attribute of 4 or 8 bytes is passed at the same address, because a little-endian number has its low byte first.
         for (const BlasProduct::Attribute& attribute : product_.attributes) {
             blas::throw_if_failed(lt_.api.lt_desc_set(descriptor_, attribute.name, &attribute.value, attribute.bytes),
                                   "cublasLtMatmulDescSetAttribute");
@@ -104,7 +105,7 @@ class LtPlan final : public BlasLtPlan {
             lt_.api.lt_preference_set(preference, attribute, &value, sizeof(value));
         };
         prefer(blas::kMaxWorkspaceBytes, kWorkspaceBytes);
-        // Without it Lt assumes 256 bytes and may choose a kernel that the real addresses do not allow.
+        // Without this preference Lt assumes 256 bytes and may choose a kernel that the real addresses do not allow.
         prefer(blas::kMinAlignmentA, product_.first.alignment_bytes);
         prefer(blas::kMinAlignmentB, product_.second.alignment_bytes);
         prefer(blas::kMinAlignmentC, product_.out.alignment_bytes);
@@ -134,7 +135,7 @@ class LtPlan final : public BlasLtPlan {
     std::vector<blas::LtHeuristic> found_;
 };
 
-// Finds both libraries of one release, because they are versioned together.
+// Finds both libraries of the same release, because they are versioned together.
 std::optional<std::pair<SharedLibrary, SharedLibrary>> find_libraries(const std::vector<std::string>& folders) {
     std::vector<std::string> prefixes{""};
     for (const std::string& folder : folders) prefixes.push_back(folder + "/");
@@ -189,7 +190,7 @@ std::string Blas::version() const {
     return text;
 }
 
-// At first use, when a context is current.
+// Makes the handle at first use, when a context is current.
 void Blas::prepare() {
     impl_->need_workspace();
     if (impl_->handle == nullptr) blas::throw_if_failed(impl_->api.create(&impl_->handle), "cublasCreate");
@@ -200,7 +201,7 @@ void Blas::run(const BlasProduct& product, std::span<const DeviceAddress> tensor
     const blas::Api& api = impl_->api;
     check(handle != nullptr, "cublasGemmEx was not prepared");
     blas::throw_if_failed(api.set_stream(handle, stream), "cublasSetStream");
-    // Setting the stream resets the workspace to the library's own; ours keeps a graph capture free of allocations.
+    // Setting the stream resets the workspace to the library's own. With our workspace a graph capture needs no allocations.
     blas::throw_if_failed(api.set_workspace(handle, reinterpret_cast<void*>(impl_->workspace.address()), kWorkspaceBytes),
                           "cublasSetWorkspace");
     const BlasProduct& g = product;

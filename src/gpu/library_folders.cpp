@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The entries of a folder; none if it cannot be read. Not std::filesystem's iterator: without memory it ends the program instead
-// of throwing.
+// The entries of a folder, or none if it cannot be read. std::filesystem's iterator is not used, because without memory it ends
+// the program instead of throwing.
 std::vector<std::string> names_in(const fs::path& folder) {
     struct Closer {
         void operator()(DIR* open) const { ::closedir(open); }
@@ -65,7 +65,7 @@ class FolderList {
         for (const char* folder : {"lib64", "targets/x86_64-linux/lib", "lib"}) add(toolkit / folder);
     }
 
-    // Adds the folders of pip's CUDA packages: one folder per release since 13.0, one per package before.
+    // Adds the folders of pip's CUDA packages. Since 13.0 there is one folder per release, before that one per package.
     void add_packages(const fs::path& packages) {
         const fs::path nvidia = packages / "nvidia";
         for (const fs::path& release : numbered_folders(nvidia, "cu")) add(release / "lib");
@@ -84,8 +84,8 @@ class FolderList {
         }
     }
 
-    // The installation that the first python3 on the path belongs to: as named (a virtual environment), as linked to, or any of
-    // pyenv's if the name is a pyenv shim.
+    // The installation that the first python3 on the path belongs to. This is the folder as named (a virtual environment), the
+    // one it links to, or any of pyenv's if the name is a pyenv shim.
     void add_python_on_path(std::string_view path) {
         while (!path.empty()) {
             const std::size_t colon = std::min(path.find(':'), path.size());
@@ -124,7 +124,7 @@ class FolderList {
 }  // namespace
 
 std::vector<std::string> library_folders(const EnvironmentVariable& variable, const std::string& root) {
-    // Relative folders would depend on the process's working folder.
+    // Relative folders are left out, because they would depend on the process's working folder.
     const auto absolute = [&](const char* name) -> std::string {
         const char* value = variable(name);
         return value != nullptr && *value == '/' ? value : "";

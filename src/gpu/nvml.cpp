@@ -84,7 +84,7 @@ struct Nvml::Api {
         library.find("nvmlDeviceGetEnforcedPowerLimit", power_limit_mw);
         library.find("nvmlDeviceGetTotalEnergyConsumption", energy_mj);
         library.find("nvmlDeviceGetTemperature", temperature);
-        // Renamed in release 535; older drivers have the old name.
+        // Drivers before release 535 have the old name.
         if (!library.find("nvmlDeviceGetCurrentClocksEventReasons", throttle)) {
             library.find("nvmlDeviceGetCurrentClocksThrottleReasons", throttle);
         }
@@ -105,7 +105,7 @@ struct Nvml::Api {
 
 namespace {
 
-// One reading, or nullopt if the entry is missing or the card does not have it.
+// One reading, or nullopt if the entry point is missing or the card does not support it.
 template <typename Value, typename Entry, typename... Selector>
 std::optional<Value> read(Entry entry, NvmlDevice device, Selector... selector) {
     Value value = 0;
@@ -190,7 +190,7 @@ std::optional<std::vector<Nvml::Process>> Nvml::processes(const std::string& uui
     const auto device = api_->device(uuid);
     if (!device || api_->processes == nullptr) return std::nullopt;
     std::vector<ProcessInfo> found(16);
-    // The list may grow between two calls, so this retries a few times with the size that NVML returns.
+    // The list may grow between two calls, so the call is repeated a few times with the size that NVML returns.
     for (int attempt = 0; attempt < 4; ++attempt) {
         auto count = static_cast<unsigned>(found.size());
         const int result = api_->processes(*device, &count, found.data());
@@ -215,7 +215,7 @@ std::optional<int> Nvml::other_processes(const std::string& uuid, int own_pid) c
     return others ? std::optional(static_cast<int>(others->size())) : std::nullopt;
 }
 
-// The samples after `since_us`, which is advanced; nullopt if the card gives none, such as a MIG slice.
+// The samples after `since_us`, which is advanced. Returns nullopt if the card gives none, as a MIG slice does.
 std::optional<std::map<unsigned, int>> Nvml::busy_processes(const std::string& uuid, unsigned long long& since_us) const {
     const auto device = api_->device(uuid);
     if (!device || api_->process_samples == nullptr) return std::nullopt;
@@ -271,7 +271,7 @@ CardUse Nvml::use(const std::string& uuid) const {
     const auto device = api_->device(uuid);
     if (!device) return use;
     use.is_prohibited = read<int>(api_->compute_mode, *device) == kProhibited;
-    unsigned count = 0;  // size 0: if there are entries, NVML reports that they do not fit
+    unsigned count = 0;  // With size 0 NVML reports that the entries do not fit, if there are any.
     use.serves_mps = api_->mps_processes != nullptr && api_->mps_processes(*device, &count, nullptr) == kInsufficientSize;
     unsigned long long since_us = 0;
     use.load = load(uuid, since_us);

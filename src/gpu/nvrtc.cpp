@@ -45,7 +45,7 @@ namespace {
 
 constexpr std::array kMajors{13, 12};
 
-// The pip package that holds NVRTC for a driver; 0: any driver.
+// The pip package that has NVRTC for a driver of this major version (0: any driver).
 std::string package_for(int driver_major) {
     return driver_major == 0 || driver_major >= 13 ? "nvidia-cuda-nvrtc" : "nvidia-cuda-nvrtc-cu" + std::to_string(driver_major);
 }
@@ -54,7 +54,7 @@ std::string file_name(int major) {
     return "libnvrtc.so." + std::to_string(major);
 }
 
-// Names to try for one major version, in order: the loader's own search, then the files that exist.
+// The names to try for one major version, in this order: the loader's own search, then the files that exist.
 std::vector<std::string> candidates(int major, const std::vector<std::string>& folders) {
     std::vector<std::string> names{file_name(major)};
     std::error_code ignored;
@@ -79,13 +79,13 @@ std::string open_builtins(const std::string& library, const std::string& version
     return {};
 }
 
-// An NVRTC that works, but is too new for this driver.
+// An NVRTC that works but is newer than this driver.
 struct TooNew {
     std::string version, path;
     int major = 0;
 };
 
-// Advice, as text: which driver and which package fit together.
+// Advice for the user, as text: which driver and which package fit together.
 std::string remedy(int driver_major, int found_major) {
     const std::string driver = found_major == 13 ? "a driver of release 580 or newer, which supports CUDA 13"
                                                  : "a driver that supports CUDA " + std::to_string(found_major);
@@ -153,8 +153,8 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
             ErrorCode::no_compiler,
             "the NVRTC that was named (AUTOTUNE_NVRTC) cannot be used; name another, or none to have one searched:" + looked_for);
     }
-    // First those that the driver can use, newest first. The others are only opened for the message: what was found, and why it
-    // does not fit.
+    // First opens those that the driver can use, newest first. The others are only opened for the message, which says what was
+    // found and why it does not fit.
     for (const bool is_usable : {true, false}) {
         for (const int major : kMajors) {
             if ((search.driver_major == 0 || major <= search.driver_major) != is_usable) continue;

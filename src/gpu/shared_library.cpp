@@ -6,7 +6,7 @@
 namespace autotune::gpu {
 
 std::optional<SharedLibrary> SharedLibrary::open(const std::string& name_or_path, std::string* why) {
-    // RTLD_LOCAL: a host program may hold another copy of the same library, and neither may see the other's symbols.
+    // RTLD_LOCAL, because a host program may hold another copy of the same library, and neither may see the other's symbols.
     void* handle = dlopen(name_or_path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) return SharedLibrary(handle);
     const char* words = dlerror();

@@ -9,10 +9,10 @@
 namespace autotune::jit {
 namespace {
 
-// A few bytes spilled outside the main loop cost too little to measure; more means that the config does not fit.
+// A few bytes that are spilled outside the main loop take no measurable time. More of them mean that the config does not fit.
 constexpr int kSpillBytesAllowed = 64;
 
-// The number before `what` in `line`: 288 in "288 bytes stack frame" for " bytes stack frame".
+// The number before `what` in `line`, such as 288 in "288 bytes stack frame" for " bytes stack frame".
 std::optional<int> number_before(std::string_view line, std::string_view what) {
     const std::size_t at = line.find(what);
     if (at == std::string_view::npos) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<int> number_before(std::string_view line, std::string_view what) {
     return value;
 }
 
-// False for a remark about another function of the program; a remark that names no function concerns this one.
+// Returns false for a remark about another function of the program. A remark that names no function concerns this one.
 bool concerns(std::string_view line, const std::string& symbol) {
     return line.find("function") == std::string_view::npos || line.find("'" + symbol + "'") != std::string_view::npos;
 }

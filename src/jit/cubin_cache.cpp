@@ -20,7 +20,7 @@
 namespace autotune::jit {
 namespace {
 
-// A cubin has tens of kilobytes. A larger file than this is not ours, and reading it could exhaust our memory.
+// A cubin has tens of kilobytes. A larger file than this cannot be ours, and reading it could exhaust our memory.
 constexpr off_t kMaxFileBytes = 256 << 20;
 
 bool is_identity(const std::string& text) {
@@ -44,7 +44,7 @@ std::string failed(const std::string& folder, const char* what, int code) {
     return "the cubin cache " + folder + " cannot be " + what + ": " + errno_text(code);
 }
 
-// Creates the folder with its parents if it is missing. Returns why it cannot be trusted, empty if it can.
+// Creates the folder and its parents if they are missing. Returns why the folder cannot be trusted, or "" if it can.
 std::string prepare_folder(const std::string& folder) {
     if (const int code = make_private_folders(folder); code != 0) return failed(folder, "made", code);
     const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -65,7 +65,7 @@ std::string file_path(const std::string& folder, const std::string& identity) {
 }
 
 std::optional<std::vector<std::byte>> read_private_file(const std::string& path) {
-    // O_NONBLOCK: opening a FIFO that somebody placed there must not hang.
+    // O_NONBLOCK, because opening a FIFO that somebody placed there must not hang.
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat info = {};
     if (!file.open() || ::fstat(file.get(), &info) != 0) return std::nullopt;
@@ -92,7 +92,7 @@ bool write_all(int file, std::span<const std::byte> bytes) {
 }
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
-constexpr auto kStaleAfter = std::chrono::hours(1);  // a file is written in milliseconds
+constexpr auto kStaleAfter = std::chrono::hours(1);  // A writer needs milliseconds, so a temporary file this old is left over.
 
 // Removes temporary files of killed writers. They block nobody, because each writer has a name of its own, but they fill the
 // disk.
@@ -139,8 +139,8 @@ void CubinCache::clean() const {
     if (disabled_because_.empty()) remove_stale_files(folder_);
 }
 
-// Not synced: after a power cut a short file fails its checksum and is compiled again, and an fsync would cost more than the
-// compile of a small kernel saves.
+// The file is not synced. After a power cut a short file fails its checksum and is compiled again. An fsync would take longer
+// than compiling a small kernel.
 bool CubinCache::put(const Compiled& compiled) const {
     if (!disabled_because_.empty() || !is_identity(compiled.identity)) return false;
     TemporaryFile temporary = make_temporary_file(folder_, compiled.identity, std::string(kTemporarySuffix));

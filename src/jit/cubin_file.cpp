@@ -36,7 +36,7 @@ class Writer {
     std::vector<std::byte> bytes_;
 };
 
-// Reads what Writer wrote; past the end it returns zeros and reports failure from then on.
+// Reads what Writer wrote. After the end of the data it returns zeros and reports failure.
 class Reader {
   public:
     explicit Reader(std::span<const std::byte> bytes) : left_(bytes) {}

@@ -9,7 +9,7 @@
 namespace autotune::jit {
 namespace {
 
-constexpr std::uint8_t kSizedRecord = 4, kParameterRecord = 0x17;  // of .nv.info: EIFMT_SVAL, EIATTR_KPARAM_INFO
+constexpr std::uint8_t kSizedRecord = 4, kParameterRecord = 0x17;  // Constants of .nv.info: EIFMT_SVAL and EIATTR_KPARAM_INFO.
 
 // The record at an offset; false if it extends beyond the end of the bytes.
 template <class Record>
@@ -23,7 +23,7 @@ std::string_view part(std::string_view bytes, std::uint64_t at, std::uint64_t si
     return at > bytes.size() || bytes.size() - at < size ? std::string_view{} : bytes.substr(at, size);
 }
 
-// Index, ordinal, offset, and a word whose upper 14 bits are the size.
+// A record has an index, an ordinal, an offset, and a word whose upper 14 bits are the size.
 std::vector<std::size_t> parameters_of(std::string_view info) {
     std::vector<std::size_t> sizes;
     for (std::size_t at = 0; at + 4 <= info.size();) {

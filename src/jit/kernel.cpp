@@ -9,8 +9,8 @@
 namespace autotune::jit {
 namespace {
 
-// Capacity on the stack of enqueue(): kernels of the catalogue take 20 to 43 arguments and at most three tensor maps, reference
-// kernels of ops up to 53.
+// Capacity on the stack of enqueue(). Kernels of the catalogue take 20 to 43 arguments and at most three tensor maps, and
+// reference kernels of ops up to 53 arguments.
 constexpr std::size_t kMaxArguments = 64;
 constexpr std::size_t kMaxTensorMaps = 4;
 

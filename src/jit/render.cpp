@@ -27,7 +27,7 @@ bool is_name(std::string_view text) {
                        [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
-// The values by name, and which of them the text has used.
+// The values by name. Remembers which of them the text has used.
 class Values {
   public:
     Values(const std::vector<Binding>& bindings, const std::string& symbol, const std::string& file) {
@@ -125,7 +125,7 @@ void collect_headers(const Catalogue& catalogue, std::string_view text, const st
     });
 }
 
-// NVRTC 12.9 introduced a disk cache and the option that turns it off; older versions refuse the option.
+// NVRTC 12.9 introduced a disk cache and the option that turns it off. Older versions refuse the option.
 bool knows_no_cache(const std::string& nvrtc_version) {
     int major = 0;
     int minor = 0;
@@ -186,7 +186,7 @@ std::string identity_of(const Draft& draft, const Headers& headers, const std::v
     return to_hex(hash.digest());
 }
 
-// Fills in everything but the source and the symbol.
+// Fills in all members but the source and the symbol.
 Rendered begin(const Catalogue& catalogue, const Draft& draft, const Target& target) {
     Rendered rendered;
     rendered.arch = target.arch;
@@ -198,7 +198,7 @@ Rendered begin(const Catalogue& catalogue, const Draft& draft, const Target& tar
     return rendered;
 }
 
-// A user's source, which is given macros in place of placeholders. Identity and options are a template's and the source's own.
+// Renders a user's source, which gets macros in place of placeholders. Its identity and options are made as for templates.
 Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const std::string& prefix, const DeviceText& text,
                        const Target& target) {
     const KernelSource& source = family.definition().op->source;
@@ -212,7 +212,7 @@ Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const 
     Hash hash;
     hash.field("autotune user instance 1");
     hash.field(prefix);
-    hash.field(text.hash_among(true));  // messages show the user's own lines
+    hash.field(text.hash_among(true));  // The path counts, because messages show the user's own lines.
     for (const auto& [name, value] : unit.macros) hash.field(name), hash.field(value);
     hash.field("headers");
     for (const KernelText& header : source.headers) hash.field(header.name), hash.field(header.text);
@@ -229,7 +229,7 @@ Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const 
     return rendered;
 }
 
-// The family that a user's op came with.
+// The family that belongs to a user's op.
 const DefinedFamily& family_of(const Catalogue& catalogue, const DefinedOp& op) {
     for (const Family* family : catalogue.families_of(op.name()))
         if (const auto* const defined = dynamic_cast<const DefinedFamily*>(family)) return *defined;

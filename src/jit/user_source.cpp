@@ -12,7 +12,7 @@ std::string_view stripped(std::string_view line) {
     return line;
 }
 
-// Whether a line may stand above the macros: blank, a comment, an include of somebody else's header.
+// Whether a line may stand above the macros: a blank line, a comment, or an include of a header that is not ours.
 bool is_leading(std::string_view line, bool& in_comment) {
     line = stripped(line);
     if (in_comment) {
@@ -32,7 +32,7 @@ bool is_leading(std::string_view line, bool& in_comment) {
     return line.starts_with("include") && stripped(line.substr(7)).starts_with('<');
 }
 
-// Where the leading lines of a text end, and how many there are up to the last include.
+// Where the leading lines of a text end, and how many lines there are up to the last include.
 std::pair<std::size_t, std::size_t> leading_part(std::string_view text) {
     std::size_t at = 0, line = 0, end = 0, lines = 0;
     bool in_comment = false;

@@ -10,12 +10,13 @@
 namespace autotune {
 namespace {
 
-constexpr double kRounding = 1e-6;  // texts and databases store doubles; averages of samples may differ in the last bits
+constexpr double kRounding = 1e-6;  // Texts and databases store doubles, and averages of samples may differ in the last bits.
 constexpr double kLeastPossible_us = 0.05;
 constexpr std::string_view kTooShort = "too short to measure";
 constexpr double kLeastPlausible_us = 0.3;  // an empty launch takes about 1 us of a stream
 constexpr double kPossibleFlopShare = 2;
-constexpr double kPlausibleFlopShare = 1.1;  // cards of one architecture differ in their clocks
+constexpr double kPlausibleFlopShare = 1.1;  // Cards of one architecture differ in their clocks, so a share slightly above 1 is
+                                             // plausible.
 constexpr double kPossibleByteShare = 16;
 constexpr double kPlausibleByteShare = 1.1;
 constexpr double kMostClock_mhz = 3500;
@@ -27,7 +28,7 @@ std::string number(double value) {
     return text.data();
 }
 
-// nullopt where no interval is recorded.
+// Returns nullopt if no interval is recorded.
 std::optional<std::string> flaw_of(const Timing& timing, const std::string& whose) {
     if (timing.low_us == 0 && timing.high_us == 0) return std::nullopt;
     const double slack = timing.median_us * kRounding;
@@ -59,7 +60,7 @@ double peak_bytes_per_us(const Winner& winner, const Device& device) {
 }
 
 struct Shares {
-    double flops = 0;  // share of the peak rate; 0: unknown
+    double flops = 0;  // The share of the peak rate, or 0 if it is unknown.
     double bytes = 0;
 };
 

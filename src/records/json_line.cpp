@@ -23,7 +23,7 @@ void visit_fields(const ProblemOf<Self>& problem, Visitor& fields) {
     fields.needed("extents", problem.winner.extents);
 }
 
-// The first members are those by which the shipped layer finds a line without parsing it.
+// These members come first, because the shipped layer finds a line by them without parsing it.
 template <class Self, class Arch, class Visitor>
 void visit_line(Self& winner, Arch& arch, Visitor& fields) {
     fields.needed("op", winner.op);

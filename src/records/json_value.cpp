@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Two members with one name are an error, because one of them would silently be ignored.
+// Refuses two members with one name, because one of them would silently be ignored.
 void require_distinct_names(const JsonValue::Members& members) {
     std::vector<std::string_view> names;
     names.reserve(members.size());
@@ -57,7 +57,7 @@ class Builder {
     JsonValue take() { return std::move(whole_); }
 
   private:
-    // The place for the next value: after its name in an object, at the end of an array.
+    // The place for the next value. In an object it belongs to the name that was read last, in an array it is at the end.
     JsonValue& place() {
         if (open_.empty()) return whole_;
         if (auto* members = open_.back()->get<JsonValue::Members>()) return members->back().value;

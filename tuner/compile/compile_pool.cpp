@@ -18,13 +18,13 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr int kMaxDeathsInARow = 12;  // workers that die before saying "ready": the machine cannot run them
+constexpr int kMaxDeathsInARow = 12;  // If so many workers die before saying "ready", the machine cannot run them.
 
 std::size_t worker_count(const WorkerSettings& settings) {
     return static_cast<std::size_t>(settings.compile_workers > 0 ? settings.compile_workers : usable_compilers(1));
 }
 
-// Writes the files of an instance for people to read. Returns what could not be written and why; empty if all was.
+// Writes the files of an instance for people to read. Returns what could not be written and why, or "".
 std::string keep_files(const std::string& folder, const jit::Rendered& rendered, const CompileOutcome& outcome) {
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
@@ -65,7 +65,7 @@ CompilePool::CompilePool(Options options)
     cache_.clean();
 }
 
-// A folder that cannot be written loses the files but does not stop the tune; the warning comes once.
+// If the folder cannot be written, the files are lost but the tune goes on. It warns once.
 void CompilePool::keep(const Job& job, const CompileOutcome& outcome) {
     if (job.keep_folder.empty() || has_warned_) return;
     const std::string trouble = keep_files(job.keep_folder, job.rendered, outcome);
@@ -75,7 +75,7 @@ void CompilePool::keep(const Job& job, const CompileOutcome& outcome) {
 }
 
 CompilePool::~CompilePool() {
-    for (auto& slot : slots_) slot->process->kill();  // all first, so that waiting for one does not delay the next
+    for (auto& slot : slots_) slot->process->kill();  // all are killed first, so that waiting for one does not delay the next
 }
 
 void CompilePool::submit(Job job, Callback done) {
@@ -98,7 +98,7 @@ void CompilePool::submit(Job job, Callback done) {
     dispatch();
 }
 
-// A client's next job is queued after the job that was begun last and after the client's own last one, so that clients alternate.
+// A client's next job is queued after the job that was begun last and after the client's own last job, so that clients alternate.
 void CompilePool::enqueue(const std::string& identity, int urgency) {
     Pending& pending = jobs_.at(identity);
     Turns& turns = turns_[urgency];
@@ -153,7 +153,7 @@ void CompilePool::serve() {
                                ", and used less than its processor time: the machine is at a standstill",
                            End::at_a_standstill);
         }
-        if (slots_.size() < before) --i;  // it could not be replaced
+        if (slots_.size() < before) --i;  // the worker could not be replaced
     }
     dispatch();
 }
@@ -161,7 +161,7 @@ void CompilePool::serve() {
 bool CompilePool::has_used_its_time(Slot& slot) {
     if (Clock::now() < slot.look_at) return false;
     const double left_s = options_.workers.compile_cpu_s - (slot.process->cpu_seconds() - slot.cpu_before_s);
-    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // its processor time cannot be used up earlier
+    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // its processor time lasts at least this long
     return left_s <= 0;
 }
 
@@ -225,7 +225,7 @@ std::vector<std::string> CompilePool::worker_arguments() const {
     return arguments;
 }
 
-// False if the system refuses another process; the running ones must do. Throws Error{system} if none is running.
+// Returns false if the system refuses another process and others are running. Throws Error{system} if none is running.
 bool CompilePool::start_worker() {
     auto slot = std::make_unique<Slot>();
     try {
@@ -273,8 +273,8 @@ void CompilePool::give(Slot& slot, const std::string& identity) {
     Message message;
     message.body = {{"do", "compile"},
                     {"rendered", wire::write(jobs_.at(identity).job.rendered)},
-                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // enforced by the kernel, if this process does not check in
-                                                                      // time
+                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // the kernel enforces this limit if this process does not
+                                                                      // check
     slot.process->send(message);
 }
 
@@ -337,7 +337,7 @@ void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end)
         throw Error(ErrorCode::system, "compile workers exit during start-up: " + reason);
     }
     const std::string identity = std::exchange(slot.identity, "");
-    // Updates the state before the callback, which may submit jobs and so visit the slots.
+    // Updates the state before the callback, because the callback may submit jobs, which visits the slots.
     try {
         slot.process = std::make_unique<WorkerProcess>(options_.workers.binary, worker_arguments());
         slot.ready = false;
@@ -349,11 +349,11 @@ void CompilePool::discard_worker(Slot& slot, const std::string& reason, End end)
              " at once and no more: " + error.what());
     }
     if (identity.empty()) return;
-    // The kernel's own limit may come first.
+    // The kernel's own limit may have ended the worker first.
     give_up(identity, reason, end == End::died && by_others && used_its_time ? End::too_long : end, by_others);
 }
 
-// The machine may have killed the compiler, so the instance is compiled once more before the candidate is judged.
+// Compiles the instance once more before the candidate is judged, because the machine may have killed the compiler.
 void CompilePool::give_up(const std::string& identity, const std::string& reason, End end, bool by_others) {
     const auto pending = jobs_.find(identity);
     if (pending == jobs_.end()) return;

@@ -13,12 +13,12 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::size_t kMaxLogBytes = 64 * 1024;  // a compiler that prints without end must not fill our memory
+constexpr std::size_t kMaxLogBytes = 64 * 1024;  // A compiler that prints without end must not fill our memory.
 
 Message compile_one(const gpu::Nvrtc& nvrtc, const Message& job, LogSink* log) {
     const jit::Rendered rendered = wire::read_rendered(job.body.at("rendered"));
     allow_cpu_seconds(job.body.at("cpu_seconds").get<int>());
-    // No cache here, because this process may not write files. The coordinator stores the results.
+    // This process has no cache, because it may not write files. The coordinator stores the results.
     jit::CompileResult result;
     try {
         result = jit::compile(nvrtc, jit::CubinCache(""), rendered);

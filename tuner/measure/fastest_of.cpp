@@ -10,7 +10,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr int kProbes = 3;
-constexpr double kWithinReach = 1.25;  // times the best of the probes
+constexpr double kWithinReach = 1.25;  // choices slower than this times the best probe are dropped
 constexpr double kWarm_s = 0.1;
 constexpr double kCannotRun = std::numeric_limits<double>::infinity();
 
@@ -57,7 +57,7 @@ std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std
     std::vector<FinalistInfo> infos;
     for (const std::size_t choice : kept) infos.push_back({.name = std::to_string(choice)});
     FinalRounds rounds(std::move(infos), {.least_rounds = 12, .most_rounds = 20, .eliminate_after = 5});
-    // A millisecond: with more, choosing would take most of a table's time.
+    // The time of a turn is a millisecond. Longer turns would make choosing take most of a table's time.
     const Meter::Wanted turn = {.samples = 1, .most_samples = 1};
     meter.warm(fixture, choices[kept.front()], kWarm_s);
     while (!rounds.done() && kept.size() > 1) {

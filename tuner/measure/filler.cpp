@@ -10,7 +10,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Two lengths separate the cost of a launch from that of a graph. The shorter graph runs longer than the host takes to launch it.
+// Two lengths separate the cost of a launch from that of a graph. Even the shorter graph runs longer than the host takes to
+// launch it.
 constexpr int kFew = 32, kMany = 160;
 constexpr std::size_t kSamples = 3;
 constexpr std::chrono::milliseconds kFresh{50};
@@ -90,7 +91,7 @@ FillerTime Fillers::time(Predecessor which) {
 }
 
 void Fillers::run_on_two_streams() {
-    constexpr int kTurns = 32;  // eight changes of stream were enough
+    constexpr int kTurns = 32;  // in the measurements eight changes of stream were enough
     const gpu::Stream second(gpu_.driver);
     for (int i = 0; i < kTurns; ++i) {
         const gpu::Stream& stream = i % 2 == 0 ? second : gpu_.stream;

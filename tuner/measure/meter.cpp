@@ -10,13 +10,14 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kLong_us = 20'000;           // a launch that takes this long need not be repeated
-constexpr double kSample_us = 1'000;          // events resolve about 0.5 us
-constexpr double kLongestSample_us = 20'000;  // longer samples are not graphs: failed and slow candidates would take seconds
-constexpr double kLeast_us = 0.01;            // lower bound for a launch that overlaps completely with its neighbours
-constexpr std::size_t kLongestChain = 32;     // samples enqueued before the host waits
+constexpr double kLong_us = 20'000;   // a launch that takes this long need not be repeated
+constexpr double kSample_us = 1'000;  // events resolve about 0.5 us
+// Longer samples are not measured in graphs, because failed and slow candidates would take seconds.
+constexpr double kLongestSample_us = 20'000;
+constexpr double kLeast_us = 0.01;  // the least time that is reported, for a launch that overlaps completely with its neighbours
+constexpr std::size_t kLongestChain = 32;  // so many samples are enqueued before the host waits
 constexpr double kChain_us = 50'000;
-constexpr double kStretch_us = 10'000;  // length of a block, between two waits
+constexpr double kStretch_us = 10'000;  // the length of a block between two waits
 
 }  // namespace
 
@@ -92,12 +93,13 @@ Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predece
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
 
-// Every time, because a context can become fast again.
+// It does so every time, because a context can become fast again.
 void Meter::change_streams() {
     if (streams_ > 1) fillers_.run_on_two_streams();
 }
 
-// One launch to warm caches and code, then a few to learn how long one takes. For a long kernel the first is enough.
+// Launches once to warm caches and code, then a few times to learn how long a launch takes. For a long kernel the first launch is
+// enough.
 void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us > 0) return;
     gpu::Event from(gpu_.driver), to(gpu_.driver);
@@ -113,7 +115,7 @@ void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us <= kLong_us) runnable.single_us = std::max(time_us(kLaunches), kLeast_us);
 }
 
-// Built at first use and launched once. The number of launches depends only on the rough time.
+// The graph is built at first use and launched once. Its number of launches depends only on the rough time.
 const TimedGraph* Meter::graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     if (const auto known = runnable.graphs.find(after); known != runnable.graphs.end()) return &known->second;
     const double pair_us = runnable.single_us + fillers_.time(after).per_launch_us;

@@ -110,7 +110,7 @@ std::vector<std::size_t> Rungs::ranked(int least_rung) const {
     return result;
 }
 
-// The first two stay in any case.
+// The first two candidates always stay.
 void Rungs::leave_out_hopeless(std::vector<std::size_t>& order) const {
     constexpr std::size_t kAlways = 2;
     if (order.size() <= kAlways) return;
@@ -136,7 +136,7 @@ Measurement Rungs::rung2_measurement() const {
 
 std::vector<std::size_t> Rungs::finalists() const {
     std::vector<std::size_t> order = ranked(2);
-    // A race cut short by its budget has too few: the rest comes from rung 1, after those that are better known.
+    // If the budget cut a race short, there are too few. The rest comes from rung 1, after the candidates that are better known.
     for (const std::size_t candidate : ranked(0)) {
         if (entries_.at(candidate).rung < 2) order.push_back(candidate);
     }

@@ -10,7 +10,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Each evaluation costs one bootstrap per finalist. So it happens every few rounds, which also limits how often chance can end a
+// A check takes one bootstrap per finalist. So it is made only every few rounds, which also limits how often chance can end a
 // race.
 constexpr int kRoundsBetweenLooks = 5;
 constexpr double kEliminationConfidence = 0.999;
@@ -114,13 +114,13 @@ std::vector<std::size_t> FinalRounds::contenders() const {
     return result;
 }
 
-// By the median over rounds of a time divided by its round's geometric mean, so that drift between rounds cancels for all alike.
+// Compares the median over rounds of a time divided by its round's geometric mean, so that drift between rounds cancels for all.
 std::size_t FinalRounds::fastest(const std::vector<std::size_t>& among) const {
     std::vector<std::vector<double>> relative(among.size());
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round) {
         const bool has_all =
             std::none_of(among.begin(), among.end(), [&](std::size_t lane) { return std::isnan(lanes_[lane].times_us[round]); });
-        if (!has_all) continue;  // some finalist was out of the race here; the first rounds have all
+        if (!has_all) continue;  // A finalist was out of the race in this round; the first rounds have all finalists.
         double mean_log = 0;
         for (const std::size_t lane : among) mean_log += std::log(lanes_[lane].times_us[round]);
         mean_log /= static_cast<double>(among.size());

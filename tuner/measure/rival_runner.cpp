@@ -24,7 +24,7 @@ std::string RivalRunner::prepare(const std::string& name, ProblemFixture& fixtur
         if (!fastest) return "none of " + std::to_string(choices.size()) + " ways that " + name + " offers can be launched";
         best = *fastest;
     }
-    runnable.deterministic = false;  // rivals do not promise it, and we do not check it
+    runnable.deterministic = false;  // rivals do not promise to be deterministic, and we do not check it
     runnable.enqueue = std::move(choices[best].enqueue);
     return "";
 }

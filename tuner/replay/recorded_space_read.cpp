@@ -41,7 +41,7 @@ bool is_gzip(std::string_view bytes) {
     return bytes.starts_with("\x1F\x8B");
 }
 
-// The text of a gzip file, which may have several members. Kilobytes may expand to gigabytes, so the output is limited.
+// The text of a gzip file, which may have several members. The output is limited, because kilobytes may expand to gigabytes.
 std::string inflated(std::string_view bytes, const std::string& path, const RecordedLimits& limits) {
     const auto damaged = [&](const char* why) { refuse(path, std::string("the compressed data is damaged (") + why + ")"); };
     std::string text;
@@ -72,11 +72,12 @@ std::string text_of_file(const std::string& path, const RecordedLimits& limits) 
     return is_gzip(content.text) ? inflated(content.text, path, limits) : std::move(content.text);
 }
 
-// The individual samples, under this name in both foreign formats, are nine tenths of a file, and this reader does not need them.
+// Both foreign formats have the individual samples under this name. They are nine tenths of a file, and this reader does not need
+// them.
 const json kSkippedKey = "times";
 
-// Approximate memory of one more element in nlohmann's tree: a map node, the characters of a string, an allocation; an array that
-// grows exists twice.
+// The approximate memory of one more element in nlohmann's tree: a map node, the characters of a string and an allocation. An
+// array that grows exists twice for a moment.
 std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
     constexpr std::size_t kAllocation = 32, kMapNode = 96, kElement = 3 * sizeof(json);
     switch (event) {
@@ -96,7 +97,7 @@ std::size_t bytes_of(json::parse_event_t event, const json& parsed) {
 
 json parse_json(std::string_view text, const std::string& name, const RecordedLimits& limits) {
     std::size_t bytes = 0;
-    int skipped_depth = -1;  // depth of a key whose value is skipped, until the element after it
+    int skipped_depth = -1;  // the depth of a key whose value is skipped
     const auto filter = [&](int depth, json::parse_event_t event, json& parsed) {
         if (depth > kDeepest) refuse(name, "its JSON is nested too deeply");
         const bool is_next = depth < skipped_depth || (depth == skipped_depth && event == json::parse_event_t::key);

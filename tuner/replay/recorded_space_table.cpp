@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestWord = 256;
-constexpr std::size_t kLongestName = 64;  // each row stores all of them
+constexpr std::size_t kLongestName = 64;  // The limit is small, because each row stores all names.
 
 [[noreturn]] void refuse(const std::string& why) {
     throw Error(ErrorCode::usage, why);
@@ -128,7 +128,7 @@ std::vector<RawValue> domain_of(const RawTable& table, std::size_t parameter) {
     return domain;
 }
 
-// The spelling of every value; empty for a domain of integers.
+// The spelling of every value, or nothing for a domain of integers.
 std::vector<std::string> words_of(const std::vector<RawValue>& domain) {
     const auto is_integer = [](const RawValue& value) { return std::holds_alternative<std::int64_t>(value); };
     std::vector<std::string> words;

@@ -50,7 +50,7 @@ class Replay {
     Replay(const RecordedSpace& space, const Domain& domain, double enough_us)
         : space_(space), domain_(domain), enough_us_(enough_us) {}
 
-    // Ends when a time of `enough_us` is found; if that is the optimum, nothing reported can change afterwards.
+    // Ends when a time of `enough_us` is found. If that is the optimum, no later report can change the result.
     Run run(std::string_view strategy_name, std::uint64_t seed, std::size_t most, std::size_t batch) const {
         const std::unique_ptr<Strategy> strategy = make_strategy(strategy_name, domain_, seed);
         Run run;
@@ -127,7 +127,7 @@ std::vector<double> curve(const std::vector<Run>& runs, std::size_t most, double
     return percents;
 }
 
-// Leaves out the figures that cannot be known if runs end within `until_percent`.
+// Leaves out the figures that are unknown because runs ended within `until_percent`.
 SimulatedStrategy summarize(std::string name, const std::vector<Run>& runs, const Simulation& space, double until_percent) {
     SimulatedStrategy result{
         .name = std::move(name), .runs = static_cast<int>(runs.size()), .within = {}, .after = {}, .curve_percent = {}};
@@ -167,7 +167,7 @@ std::vector<BestOther> against_best_other(const Simulation& simulation) {
     for (std::size_t i = 0; i < first.within.size(); ++i) {
         const SimulatedStrategy* best = nullptr;
         for (const SimulatedStrategy& other : std::span(simulation.strategies).subspan(1)) {
-            // Its evaluations depend on where the file lists a good point.
+            // The number of evaluations of this strategy depends only on where the file lists a good point.
             if (other.name == "exhaustive") continue;
             if (2 * other.within[i].runs_solved < other.runs) continue;
             if (!best || other.within[i].median_evaluations < best->within[i].median_evaluations) best = &other;

@@ -40,7 +40,7 @@ Taken lock_file(FileDescriptor file, const std::string& path) {
     if (result != 0) return {{}, false, path + " cannot be locked: " + errno_text(errno)};
     const std::string holder = std::to_string(::getpid()) + " " + std::to_string(::geteuid()) + "\n";
     if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder.data(), holder.size(), 0) < 0) {
-        // Only the message to a second tuner is affected. A file of another user may not be writable.
+        // If this fails, only the message to a second tuner is affected. A file of another user may not be writable.
     }
     return {std::move(file), false, ""};
 }
@@ -53,7 +53,7 @@ Taken take_in_state(const std::string& folder, const std::string& uuid) {
     return lock_file(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)), path);
 }
 
-// The mode is set after the file or folder is created, because the umask would reduce it.
+// Sets the mode after creating the file or folder, because the umask would reduce it.
 std::string why_no_shared_folder(const std::string& folder) {
     constexpr mode_t kShared = 01777;
     if (::mkdir(folder.c_str(), 0700) == 0) {
@@ -66,7 +66,7 @@ std::string why_no_shared_folder(const std::string& folder) {
     return S_ISDIR(facts.st_mode) ? "" : folder + " is no folder";
 }
 
-// Opened without O_CREAT first: in a world-writable folder Linux refuses O_CREAT for a file of another user
+// Tries without O_CREAT first, because in a world-writable folder Linux refuses O_CREAT for a file of another user
 // (fs.protected_regular). A file that we may only read can be locked too.
 FileDescriptor open_shared(const std::string& path) {
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;

@@ -30,7 +30,7 @@ namespace {
 // If timing a kernel breaks the context, the process reports the reason and ends.
 [[noreturn]] void leave_after_sticky(WorkerChannel& channel, const gpu::DriverError& error) {
     channel.send({{{"event", "sticky"}, {"detail", error.what()}, {"is_candidates", gpu::is_the_kernels(error.code())}}, {}});
-    ::_exit(3);  // destructors would call into a dead context
+    ::_exit(3);  // destructors would call into the broken context
 }
 
 class UnknownRequest : public Error {
@@ -69,7 +69,7 @@ class GpuWorker {
 
     std::shared_ptr<const gpu::Library> load(const Message& request);
     Runnable bind(ProblemFixture& fixture, const Message& request);
-    // `judge`: a wrong result ends the request; otherwise it is only shown.
+    // `judge`: whether a wrong result ends the request. Otherwise the result is only shown.
     struct FirstRun {
         bool verify, judge;
     };
@@ -124,7 +124,7 @@ std::shared_ptr<const gpu::Library> GpuWorker::load(const Message& request) {
 
 Json GpuWorker::take_harness(const Message& request) {
     stage("verify");
-    problems_.clear();  // they use the harness that is being replaced
+    problems_.clear();  // open problems use the harness that is being replaced
     const auto library = load(request);
     harness_ = std::make_unique<Harness>(gpu_.driver, library, gpu_.stream);
     meter_ = std::make_unique<Meter>(gpu_, library);
@@ -145,7 +145,7 @@ Json GpuWorker::set_up(const Message& request) {
     meter_->set_streams(method.streams);
     OpenProblem& entry = problems_[request.body.at("fixture").get<int>()];
     entry.slots.clear();
-    entry.fixture.reset();  // its memory is freed before the next one's is allocated
+    entry.fixture.reset();  // frees the old memory before the next fixture is allocated
     entry.fixture = std::make_unique<ProblemFixture>(gpu_, *harness_, op, std::move(problem), options);
     entry.reference = Reference::none;
     if (!request.payload.empty()) {
@@ -165,7 +165,7 @@ Runnable GpuWorker::bind(ProblemFixture& fixture, const Message& request) {
     return fixture.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
 }
 
-// The first launch is a stage of its own, with a short limit, because a hang shows here.
+// The first launch is a stage of its own with a short limit, because a kernel that hangs is found here.
 Json GpuWorker::first_run(OpenProblem& entry, int slot, Runnable runnable, FirstRun how) {
     stage("launch", slot);
     TestFixture& test = entry.fixture->tests().front();
@@ -216,7 +216,7 @@ Json GpuWorker::open(const Message& request) {
     OpenProblem& entry = problem_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
-    entry.slots.erase(slot);  // its workspace is freed to make room
+    entry.slots.erase(slot);  // its workspace is freed to make room for the next one
     const auto begun = Clock::now();
     Json reply = first_run(entry, slot, bind(*entry.fixture, request), {request.body.at("verify").get<bool>(), true});
     reply["opening_s"] = seconds_since(begun);
@@ -225,7 +225,7 @@ Json GpuWorker::open(const Message& request) {
     return reply;
 }
 
-// Stops after the first step that tells enough.
+// Stops after the first step whose result ends the request.
 Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
     Json taken = Json::array();
     for (const Json& json : steps) {
@@ -241,7 +241,8 @@ Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
 Json GpuWorker::open_rival(const Json& request) {
     OpenProblem& entry = problem_of(request);
     const int slot = request.at("slot").get<int>();
-    stage("reference", slot);  // a rival's libraries are large, and choosing its variant takes many runs
+    stage("reference", slot);  // Loading a rival's libraries and choosing its variant take long, so the limit is that of a
+                               // reference.
     if (rivals_ == nullptr) rivals_ = std::make_unique<RivalRunner>(gpu_);
     Runnable runnable;
     const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *entry.fixture, *meter_, runnable);
@@ -309,7 +310,7 @@ Json GpuWorker::warm(const Json& request) {
     return Json::object();
 }
 
-// A request that fails because of the candidate or of us gets a reply; a lost context ends the process.
+// If a request fails because of the candidate or of this process, it gets a reply. If the context is lost, the process ends.
 Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     try {
         Json reply = worker.serve(request);
@@ -329,7 +330,7 @@ Json answer(GpuWorker& worker, WorkerChannel& channel, const Message& request) {
     }
 }
 
-// Who uses the card and how much memory is free, as text; empty if NVML does not report it.
+// Which processes use the card and how much memory is free, as text. Empty if NVML does not report it.
 std::string card_use(const std::string& uuid) {
     const auto nvml = gpu::Nvml::load();
     return nvml == nullptr ? "" : nvml->usage_text(uuid, ::getpid());
@@ -363,7 +364,7 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
         gpu::Context context(driver, arguments.device);
         gpu::Stream stream(driver);
         const Device device = driver->device(arguments.device);
-        // A context of our own takes less than a fifth of any card.
+        // A context of our own takes less than a fifth of any card's memory.
         const bool others_hold_memory =
             static_cast<double>(context.free_bytes()) < 0.8 * device.identity.memory_gib * 1024.0 * 1024.0 * 1024.0;
         Catalogue catalogue =
@@ -374,7 +375,7 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
         channel.send({{{"event", "ready"}, {"build", build_id()}}, {}});
         log_to(log.sink(), LogLevel::debug, "", [&] { return "has a context on " + device.identity.name; });
         while (const auto request = channel.receive()) {
-            if (request->body.at("do") == "define") {  // this request has no reply
+            if (request->body.at("do") == "define") {  // the request "define" has no reply
                 worker.define(request->body.at("families"));
                 continue;
             }
@@ -388,7 +389,7 @@ int run_gpu_worker(const GpuWorkerArguments& arguments) {
             log_to(log.sink(), LogLevel::trace, "", [&] { return told(*request, reply); });
             channel.send({std::move(reply), {}});
         }
-        ::_exit(0);  // the driver frees everything; tearing down by hand would only delay the coordinator
+        ::_exit(0);  // The driver frees everything when the process ends. Destructors would only delay the coordinator.
     } catch (const UnknownRequest& error) {
         channel.send({{{"event", "fatal"}, {"code", "internal"}, {"message", error.what()}}, {}});
     } catch (const gpu::DriverError& error) {

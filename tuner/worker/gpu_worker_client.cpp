@@ -13,7 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr auto kReapLimit = std::chrono::seconds(5);
-constexpr int kMostRestarts = 2;  // restarts of a worker that dies before it has a context
+constexpr int kMostRestarts = 2;  // a worker that dies before it has a context is restarted so many times
 
 double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "start") return limits.start_s;
@@ -28,7 +28,8 @@ std::chrono::microseconds as_duration(double seconds) {
     return std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6));
 }
 
-// For a worker that cannot start. A driver that is missing for a later worker was there for the first, so the GPU is unhealthy.
+// The error code for a worker that cannot start. If the driver is missing for a later worker, it was there for the first, so the
+// GPU is unhealthy.
 ErrorCode code_of(const std::string& word, int generation) {
     if (word == "internal") return ErrorCode::internal;
     if (word == "gpu_in_use") return ErrorCode::gpu_in_use;
@@ -43,10 +44,10 @@ std::string limit_text(double seconds) {
     return text.str();
 }
 
-// How many times its length a stage's limit may be extended while other processes have the processors.
+// A stage's limit may be extended up to this many times its length while other processes use the processors.
 constexpr double kMostGranted = 20;
 
-// Stages that end when a kernel of the candidate does.
+// Whether a stage ends when a kernel of the candidate ends.
 bool runs_a_kernel(const std::string& stage) {
     return stage == "launch" || stage == "verify" || stage == "time";
 }

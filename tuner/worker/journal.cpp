@@ -25,7 +25,7 @@ Journal::Journal(const std::string& folder, const std::string& uuid, std::string
     if (folder.empty()) return;
     const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
     read(path);
-    // Non-blocking: a FIFO in its place must not hang.
+    // Opens it non-blocking, because a FIFO in its place must not hang.
     fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
@@ -52,7 +52,7 @@ void Journal::read(const std::string& path) {
                 ++place.begun;
             }
         } catch (const std::exception&) {
-            // The last line of a killed run, or a file that somebody edited.
+            // This is the last line of a killed run, or somebody edited the file.
         }
     }
 }
@@ -67,7 +67,7 @@ void Journal::append(const char* what, const JournalEntry& entry) {
                     {"method", entry.method},
                     {"trial", wire::write(entry.trial)}};
     const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (::write(fd_.get(), line.data(), line.size()) < 0) (void)fd_.close();  // a full disk: the store will report it
+    if (::write(fd_.get(), line.data(), line.size()) < 0) (void)fd_.close();  // If the disk is full, the store will report it.
 }
 
 void Journal::started(const JournalEntry& entry) {

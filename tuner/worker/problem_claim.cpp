@@ -21,7 +21,7 @@ std::string path_of(const std::string& folder, const std::string& what) {
     return folder + "/claim-" + to_hex(std::span(digest).first(16));
 }
 
-// Whether the file is still the one at the path: its holder deletes it before releasing it.
+// Whether this is still the file at the path. Its holder deletes the file before releasing it.
 bool is_at(const FileDescriptor& file, const std::string& path) {
     struct stat held {
     }, named{};
@@ -63,7 +63,7 @@ std::optional<ProblemClaim> ProblemClaim::try_take(const std::string& folder, co
         while (result != 0 && errno == EINTR);
         if (result != 0 && errno == EWOULDBLOCK) return std::nullopt;
         if (result != 0) return claim;
-        if (!is_at(file, path)) continue;  // its holder deleted it between our two calls
+        if (!is_at(file, path)) continue;  // the holder deleted the file between our two calls
         claim.path_ = path;
         claim.file_ = std::move(file);
         break;

@@ -5,7 +5,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr std::size_t kMostBytes = 4096;  // per entry: people read logs
+constexpr std::size_t kMostBytes = 4096;  // the limit of an entry, because people read logs
 
 }  // namespace
 
@@ -13,7 +13,7 @@ void WorkerLog::write(LogLevel level, std::string_view source, std::string_view 
     try {
         const std::string entry = std::string(source) + (source.empty() ? "" : ": ") + std::string(text.substr(0, kMostBytes));
         channel_.send({{{"event", "log"}, {"level", to_string(level)}, {"text", entry}}, {}});
-    } catch (const std::exception&) {  // an entry that cannot be sent is lost, but not its cause
+    } catch (const std::exception&) {  // The entry is lost, but the program goes on.
     }
 }
 

@@ -30,7 +30,7 @@ struct Pipe {
     FileDescriptor read, write;
 };
 
-// The system's reason, and the remedy.
+// The system's reason, and what the user can do.
 Error cannot_start(int code) {
     const std::string why = std::string("cannot start a worker process: ") + std::strerror(code);
     switch (code) {
@@ -63,8 +63,8 @@ Pipe make_pipe() {
     return made;
 }
 
-// For a cubin of some hundred KB in one piece: with the default 64 KB, reader and writer would have to alternate. A refusal does
-// no harm.
+// Enlarges the pipe so that it holds a cubin of some hundred KB in one piece. With the default of 64 KB reader and writer would
+// have to alternate. If the system refuses, nothing is lost.
 void widen(int fd) {
     ::fcntl(fd, F_SETPIPE_SZ, 1 << 20);
 }
@@ -146,7 +146,7 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     ignore_sigpipe();
     Pipe down = make_pipe();
     Pipe up = make_pipe();
-    std::vector<std::string> words{binary == kOwnFile ? "autotune" : binary};  // as process lists show it
+    std::vector<std::string> words{binary == kOwnFile ? "autotune" : binary};  // process lists show this word
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -187,7 +187,7 @@ void WorkerProcess::flush() {
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
-            break;  // it reads no more, but what it wrote before must still be read
+            break;  // The worker reads no more, but what it wrote before must still be read.
         }
     }
     outgoing_.clear();
@@ -283,7 +283,7 @@ bool WorkerProcess::try_reap() {
         };
         cpu_s_at_end_ = seconds(used.ru_utime) + seconds(used.ru_stime);
     }
-    if (got < 0 && errno == ECHILD) wait_status_ = 0;  // another part of the program has reaped it: it is gone
+    if (got < 0 && errno == ECHILD) wait_status_ = 0;  // another part of the program has already waited for the process
     return wait_status_.has_value();
 }
 

@@ -65,7 +65,7 @@ std::string in_source(const ExpressionValue& value, const Expression& expression
 
 std::string FamilyDefinition::canonical_rules() const {
     std::string all;
-    // The length first, so that two fields cannot run together.
+    // Each field is preceded by its length, so that two fields cannot run together.
     const auto field = [&](const std::string& each) { all += std::to_string(each.size()) + ":" + each; };
     const auto number = [&](std::int64_t value) { field(std::to_string(value)); };
     number(version);

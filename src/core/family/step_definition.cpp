@@ -21,7 +21,7 @@ std::size_t index_of(const std::vector<Named>& all, const std::string& name, con
                           expression.text().size());
 }
 
-// A number of a launch; it has to be in the range that the driver accepts.
+// A number of a launch. Throws if the driver would not accept it.
 std::uint32_t launch_number(const Expression& expression, const Expression::Scope& scope) {
     const std::int64_t value = expression.evaluate(scope);
     if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) does_not_fit(expression, value, "is no size of a launch");
@@ -47,7 +47,7 @@ To fitted(const Expression& expression, const Expression::Scope& scope) {
     return static_cast<To>(value);
 }
 
-// Kernels read as many bytes of an argument as their parameter has.
+// The argument's kind sets its size, because kernels read as many bytes of an argument as their parameter has.
 Argument number_argument(ArgumentKind kind, const Expression& expression, const Expression::Scope& scope) {
     switch (kind) {
         case ArgumentKind::i32:

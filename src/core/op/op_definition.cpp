@@ -17,9 +17,9 @@ constexpr std::int64_t kMostExtent = std::int64_t{1} << 40;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
 constexpr std::size_t kCopyAlignment = 256;
 constexpr std::uint32_t kHelperThreads = 256;
-constexpr std::int64_t kHelperBlocks = 16384;  // the helpers loop over the remaining elements
+constexpr std::int64_t kHelperBlocks = 16384;  // the helpers loop, so larger tensors need no more blocks than this
 constexpr std::string_view kExact = "exact", kNumeric = "numeric";
-// The machine balance of recent cards is above this: with fewer operations per byte, memory is the limit.
+// Recent cards do more operations per byte of memory traffic than this. So with fewer operations per byte, memory is the limit.
 constexpr double kComputeBound = 20;
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -40,7 +40,7 @@ std::int64_t extent_in(const std::string& text, const std::string& name) {
     return value;
 }
 
-// Half an ulp of the type in which sums are computed: f32 also for narrower types.
+// Half an ulp of the type in which sums are computed, which is f32 for narrower types too.
 double accumulation_roundoff(DType type) {
     return 2 * unit_roundoff(type == DType::f64 ? DType::f64 : DType::f32);
 }
@@ -154,7 +154,7 @@ class ReferencePlan {
 
     I64Arg written_format(const Tensor& tensor) const { return format_argument(is_widened(tensor) ? DType::f64 : tensor.dtype); }
 
-    // Adds up squares, and counts what no sum of integers can be.
+    // Adds up squares, and counts the values that cannot be sums of integers.
     void survey(std::size_t index, std::size_t values, std::optional<std::size_t> magnitudes, std::size_t facts) {
         const Tensor& tensor = problem_.tensors[index];
         std::vector<Argument> arguments = {WorkspaceArg{values}, WorkspaceArg{magnitudes.value_or(values)},
@@ -256,7 +256,7 @@ DefinedOp::DefinedOp(std::shared_ptr<const OpDefinition> definition)
         const Problem first = problem_of(definition_->examples.front().extents, definition_->examples.front().attributes);
         if (flops(first) > kComputeBound * bytes(first)) rate_unit_ = "tflops";
     } catch (const Error&) {
-        // Callers that use the example report the error.
+        // The callers that use this example report the error.
     }
 }
 
@@ -317,7 +317,7 @@ Tensor DefinedOp::tensor_of(std::size_t index, const Problem& so_far) const {
     }
     if (tensor.access != Access::in && overlaps_itself(tensor.dims))
         refuse("tensor " + from.name + " of " + definition_->name + " is written, and its strides put two elements in one place");
-    // The widest alignment that rows and type allow, if the file states none.
+    // Without a stated alignment, the widest one that rows and type allow is taken.
     int align = 16;
     for (std::size_t i = 0; i + 1 < tensor.dims.size(); ++i)
         align = std::min(align, alignment_of_stride(tensor.dims[i].stride, static_cast<std::int64_t>(size_bytes(tensor.dtype))));
@@ -378,7 +378,7 @@ Problem DefinedOp::problem(const ProblemRequest& request) const {
     return problem_of(extents, request.options);
 }
 
-// A dimension that is the name of an extent gives it.
+// If a dimension's expression is the name of an extent, the dimension gives that extent.
 DescribedProblem DefinedOp::described(const ProblemDescription& description) const {
     const std::string& op = definition_->name;
     const auto given = [&](const std::string& name) -> const TensorDescription* {
@@ -437,7 +437,7 @@ double DefinedOp::bytes(const Problem& problem) const {
     return all;
 }
 
-// In double, for two tests, one of which is run twice.
+// The operations of the reference: in double, for two tests, one of which is run twice.
 double DefinedOp::reference_flops(const Problem& problem) const {
     return 3 * flops(problem);
 }
@@ -515,7 +515,7 @@ std::vector<Expected> DefinedOp::reference_on_host(const Problem& problem, const
     internal_error("the reference of " + problem.op + " is device code");
 }
 
-// The examples of the same class.
+// Returns the examples of the same class.
 std::vector<Problem> DefinedOp::edge_case_problems(const Problem& problem, const Config&) const {
     std::map<std::string, std::string> attributes;
     for (const Attribute& attribute : problem.attributes) attributes[attribute.name] = to_string(attribute.value);

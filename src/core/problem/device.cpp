@@ -25,7 +25,7 @@ struct ReferenceCard {
 
 const std::vector<ReferenceCard>& reference_cards() {
     static const auto& cards = *new std::vector<ReferenceCard>{
-        // never destroyed: other threads still run while exit() destroys statics
+        // The object is never destroyed, because other threads still run while exit() destroys statics.
         {"sm_80", {8, 0, 108, 40, 79, 5120, "NVIDIA A100-SXM4-80GB"}, {163, 164, 2048, 32}, 1410, 2039},
         {"sm_86", {8, 6, 82, 6, 24, 384, "NVIDIA GeForce RTX 3090"}, {99, 100, 1536, 16}, 1695, 936},
         {"sm_89", {8, 9, 128, 72, 24, 384, "NVIDIA GeForce RTX 4090"}, {99, 100, 1536, 24}, 2520, 1008},
@@ -69,7 +69,7 @@ double Device::tensor_flop_per_clock_sm() const {
         case 80:
             return 2048;  // A100: 312 TFLOP/s = 108 SMs x 1.41 GHz x 2048
         case 87:
-            return 2048;  // Orin has A100's tensor cores in smaller SMs
+            return 2048;  // Orin has A100's tensor cores in SMs of half the size
         case 90:
             return 4096;
         case 100:

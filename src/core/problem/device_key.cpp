@@ -8,7 +8,7 @@
 namespace autotune {
 namespace {
 
-// Removes `label` and the number after it from the front of `text`. False if they are not there.
+// Removes `label` and the number after it from the front of `text`. Returns false if they are not there.
 bool take(std::string_view& text, std::string_view label, int& number) {
     if (!text.starts_with(label)) return false;
     text.remove_prefix(label.size());
@@ -29,7 +29,7 @@ std::pair<int, int> memory_of(const DeviceIdentity& device) {
 }  // namespace
 
 int labelled_memory_gib(int memory_gib) {
-    if (memory_gib <= 0 || memory_gib > INT_MAX - kMemoryStep_gib) return memory_gib;  // a made-up number in a file
+    if (memory_gib <= 0 || memory_gib > INT_MAX - kMemoryStep_gib) return memory_gib;  // a file may contain a made-up number
     return (memory_gib + kMemoryStep_gib - 1) / kMemoryStep_gib * kMemoryStep_gib;
 }
 

@@ -80,7 +80,7 @@ Footprint::Footprint(const Tensor& tensor)
 
 namespace {
 
-// Steps of `bytes` each, taken up to `most` times.
+// Between 0 and `most` steps of `bytes` each.
 struct Walk {
     std::uint64_t bytes, most;
 };

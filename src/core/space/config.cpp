@@ -7,7 +7,7 @@
 namespace autotune {
 namespace {
 
-// Compares length and last letter first: names of one space share their beginnings, and an enumeration calls this a million
+// Compares length and last letter first, because the names of one space often begin alike and an enumeration calls this a million
 // times.
 auto position_of(const std::vector<std::pair<std::string, std::int64_t>>& values, std::string_view name) {
     return std::find_if(values.begin(), values.end(), [&](const auto& entry) {

@@ -10,7 +10,7 @@ bool is_in_domain(const Parameter& parameter, std::int64_t value) {
     return std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end();
 }
 
-// Stored configs have their parameters in declared order: then one comparison per parameter is enough.
+// Stored configs have their parameters in declared order. Then one comparison per parameter is enough.
 bool is_point_in_declared_order(const std::vector<Parameter>& parameters, const Config& config) {
     return std::equal(parameters.begin(), parameters.end(), config.values().begin(), config.values().end(),
                       [](const Parameter& parameter, const auto& held) {

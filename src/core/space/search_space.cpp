@@ -29,7 +29,7 @@ bool tied(const SearchSpace& space, const Parameter& left, const Parameter& righ
     });
 }
 
-// Values one position below and above the config's own.
+// The values one position below and one above the config's own value.
 std::vector<std::int64_t> adjacent_values(const Parameter& parameter, std::int64_t value) {
     std::vector<std::int64_t> values;
     const auto at = std::find(parameter.values.begin(), parameter.values.end(), value);
@@ -99,7 +99,7 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
 // Algorithm R (Vitter, 1985), in one walk: the n-th config draws a random place among n and is kept if that place is in the
 // sample.
 std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
-    std::vector<std::pair<std::uint64_t, Config>> taken;  // each with its number in the walk
+    std::vector<std::pair<std::uint64_t, Config>> taken;  // each config with its number in the walk
     std::mt19937_64 random(limit);
     std::uint64_t seen = 0;
     SpaceWalk walk(*this, pins);

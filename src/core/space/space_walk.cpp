@@ -8,7 +8,7 @@ namespace autotune {
 namespace {
 
 constexpr std::int8_t kUnknown = -1;
-// One byte each; beyond this number a constraint is evaluated every time.
+// A remembered verdict takes one byte. A constraint with more verdicts than this is evaluated every time.
 constexpr std::size_t kMostRememberedVerdicts = std::size_t{1} << 20;
 
 std::size_t parameter_index(const SearchSpace& space, const std::string& name) {
@@ -134,7 +134,7 @@ void SpaceWalk::count_from(std::size_t level, std::size_t first_broken) {
         count_leaf(first_broken);
         return;
     }
-    // All deeper rules are declared after the first broken one: the whole subtree has this reason.
+    // All rules of deeper levels are declared after the first broken one, so the whole subtree has this reason.
     if (first_broken < dropped_.size() && least_rule_from_[level + 1] >= first_broken) {
         dropped_[first_broken] += points_below(level);
         return;

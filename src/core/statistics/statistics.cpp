@@ -32,8 +32,8 @@ double median_in_place(std::vector<double>& samples) {
     return (*std::max_element(samples.begin(), middle) + *middle) / 2;
 }
 
-// Median of as many draws with replacement as there are samples. Counts how often each rank is drawn and walks to the middle: ten
-// times cheaper than copying and selecting, and final rounds do this thousands of times.
+// The median of as many draws with replacement as there are samples. It counts how often each rank is drawn and goes through the
+// ranks to the middle. Final rounds call this thousands of times, and copying and selecting would take ten times as long.
 double median_of_resample(std::span<const double> ordered, Random& random) {
     const std::size_t n = ordered.size();
     std::vector<std::uint32_t> drawn(n, 0);

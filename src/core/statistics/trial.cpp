@@ -55,7 +55,7 @@ bool is_about_candidate(TrialStatus status, std::string_view detail) {
     const auto says = [&](std::string_view words) { return detail.find(words) != std::string_view::npos; };
     switch (status) {
         case TrialStatus::timed_out:
-            return says(kOfItsOwnTime);  // rows without these words may have counted wall time
+            return says(kOfItsOwnTime);  // Rows without these words may have limited wall time instead of processor time.
         case TrialStatus::out_of_memory:
             return false;
         case TrialStatus::compile_failed:

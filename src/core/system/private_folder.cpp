@@ -13,7 +13,7 @@
 namespace autotune {
 namespace {
 
-// Why a private folder in a path cannot be used; empty if it can. The folder exists.
+// Why a private folder in this path cannot be used, or "" if it can. REQUIRES: the folder exists.
 std::string why_not_private(const std::string& folder) {
     struct stat facts = {};
     if (::lstat(folder.c_str(), &facts) != 0) return folder + " cannot be looked at: " + errno_text(errno);
@@ -22,7 +22,7 @@ std::string why_not_private(const std::string& folder) {
     return "";
 }
 
-// 0, or the errno of the first write that fails; a full disk may report the error only at the end.
+// Returns 0, or the errno of the first write that fails. A full disk may report the error only when the file is closed.
 int write_zeros(int file, std::size_t bytes) {
     const std::array<char, 4096> zeros{};
     std::size_t written = 0;

@@ -19,12 +19,12 @@
 namespace autotune {
 namespace {
 
-constexpr std::int64_t kCompilerBytes = std::int64_t{512} << 20;  // the largest templates peak at some 300 MiB
+constexpr std::int64_t kCompilerBytes = std::int64_t{512} << 20;  // compiling the largest templates takes some 300 MiB
 constexpr int kCompilerProcesses = 2;
 constexpr int kProcessesKept =
-    16;  // for the GPU worker, whose driver starts threads of its own, and for other processes under the same limit
+    16;  // kept for the GPU worker, whose driver starts threads of its own, and for other processes under the limit
 
-// Processors in the affinity mask, on machines of any size.
+// The number of processors in the affinity mask, on machines of any size.
 int processors_of_mask() {
     for (std::size_t bits = 1024; bits <= (std::size_t{1} << 20); bits *= 2) {
         const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(bits), [](cpu_set_t* made) { CPU_FREE(made); });

@@ -15,7 +15,7 @@
 namespace autotune {
 namespace {
 
-constexpr std::size_t kFirstBytes = 1 << 16;  // buffer for a file that does not state its size, such as those in /proc
+constexpr std::size_t kFirstBytes = 1 << 16;  // The first buffer for a file that does not state its size, such as those in /proc.
 constexpr std::string_view kUtf8Mark = "\xEF\xBB\xBF";
 
 FileContent failed(int code) {
@@ -39,7 +39,7 @@ std::string kind_of(mode_t mode) {
     return "it is a device, not a regular file";
 }
 
-// The number of bytes read; fewer than requested only at the end. Negative: -errno.
+// Returns the number of bytes read, which is smaller than requested only at the end, or -errno.
 ssize_t read_some(int file, char* to, std::size_t bytes) {
     while (true) {
         const ssize_t got = ::read(file, to, bytes);
@@ -51,7 +51,8 @@ ssize_t read_some(int file, char* to, std::size_t bytes) {
 }  // namespace
 
 FileContent read_regular_file(const std::string& path, std::size_t most_bytes) {
-    // Non-blocking: otherwise open() waits for a pipe that nobody writes to. A terminal must not become our controlling terminal.
+    // The file is opened non-blocking, because open() would wait for a pipe that nobody writes to. A terminal must not become our
+    // controlling terminal.
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file.open()) return failed(errno);
     struct stat about {};
@@ -62,7 +63,7 @@ FileContent read_regular_file(const std::string& path, std::size_t most_bytes) {
     if (stated_bytes > most_bytes) return refused(too_large);
     FileContent content;
     std::string& text = content.text;
-    text.resize(std::min(std::max(stated_bytes, kFirstBytes), most_bytes) + 1);  // one byte more, to detect the end
+    text.resize(std::min(std::max(stated_bytes, kFirstBytes), most_bytes) + 1);  // one byte more finds larger files
     std::size_t done = 0;
     while (true) {
         if (done == text.size()) {

@@ -18,7 +18,8 @@ namespace {
 constexpr int kNames = 100;  // tried before giving up
 constexpr mode_t kNewFile = 0666;
 
-// Not only the process id, which can be the same in two containers that share a folder.
+// A suffix that no other process uses. The process id is not enough, because it can be the same in two containers that share a
+// folder.
 std::string unlikely_suffix() {
     std::random_device random;
     const std::uint64_t value = (std::uint64_t{random()} << 32) | random();
@@ -38,7 +39,7 @@ std::optional<struct stat> look_at(const std::string& path) {
     return ::stat(path.c_str(), &found) == 0 ? std::optional(found) : std::nullopt;
 }
 
-// A pipe that nobody reads is an error and not waited for; once it is open, writing may wait for a slow reader.
+// A pipe that nobody reads is an error, and is not waited for. Once the pipe is open, writing may wait for a slow reader.
 FileDescriptor open_directly(const std::string& path) {
     FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (file.open()) {
@@ -48,7 +49,7 @@ FileDescriptor open_directly(const std::string& path) {
     return file;
 }
 
-// As far as this user is permitted to.
+// Copies owner and mode as far as this user is permitted to.
 void keep_owner_and_mode(int file, const struct stat& before) {
     struct stat now {};
     const bool is_others = ::fstat(file, &now) != 0 || now.st_uid != before.st_uid || now.st_gid != before.st_gid;
@@ -72,7 +73,7 @@ FileWriter::FileWriter(const std::string& path, Durable durable) : target_(targe
 
 void FileWriter::open_beside(const std::string& target) {
     const auto found = look_at(target);
-    // rename() could replace a file that may not be written, which its owner does not expect.
+    // rename() could replace a file that this user may not write, which its owner does not expect.
     if (found && ::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) != 0) return fail(errno);
     for (int attempt = 0; attempt < kNames; ++attempt) {
         const std::string name = target + unlikely_suffix();

@@ -10,7 +10,8 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr double kFresh_s = 0.1;  // file times of the kernel have steps of up to 10 ms
+constexpr double kFresh_s = 0.1;  // The kernel's file times have steps of up to 10 ms. A file that is younger than this may
+                                  // change without a new time.
 
 double seconds(const timespec& time) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
@@ -24,7 +25,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
 
 }  // namespace
 
-// Independent of the order in which files are added.
+// The result does not depend on the order in which files are added.
 void FileState::add(const std::string& path) {
     struct stat info = {};
     std::uint64_t hash = std::hash<std::string>{}(path);

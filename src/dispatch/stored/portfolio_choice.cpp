@@ -18,7 +18,7 @@ std::vector<std::string> words_of(std::string_view text) {
     return words;
 }
 
-// "acc=f32": times of classes with different accumulators cannot be compared. "" if there is none.
+// The accumulator's word, such as "acc=f32", or "". Times of classes with different accumulators cannot be compared.
 std::string accumulator_of(const std::vector<std::string>& words) {
     const auto found = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with("acc="); });
     return found == words.end() ? "" : *found;

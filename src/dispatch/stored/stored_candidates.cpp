@@ -13,9 +13,10 @@ namespace autotune::dispatch {
 namespace {
 
 constexpr std::size_t kNearLimit = 8;        // looked at
-constexpr std::size_t kNearTried = 2;        // legal ones: checking one takes as long as everything else
-constexpr std::size_t kRegretProblems = 12;  // problems of a class that are left out in turn: some milliseconds each
-constexpr std::size_t kLeastTrials = 8;      // a problem with fewer trials has no best candidate yet
+constexpr std::size_t kNearTried = 2;        // At most this many legal near winners are offered, because checking one takes as
+                                             // long as everything else.
+constexpr std::size_t kRegretProblems = 12;  // So many problems of a class are left out in turn; each takes some milliseconds.
+constexpr std::size_t kLeastTrials = 8;      // A problem with fewer trials than this has no best candidate yet.
 
 db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, const std::string& path) {
     db::OpenOptions options;
@@ -28,7 +29,7 @@ db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, con
     return options;
 }
 
-// The fastest rival in the winner's final rounds, on the scale of the winner's time; 0: none ran.
+// The time of the fastest rival in the winner's final rounds, on the scale of the winner's time, or 0 if no rival ran.
 double rival_us(const db::Winner& winner) {
     double least_ratio = 0;
     for (const Finalist& finalist : winner.evidence.finalists) {
@@ -52,7 +53,7 @@ std::string mark_of(const db::WinnerStore& store) {
     return mark;
 }
 
-// False for an empty file: another process is about to create a database in it.
+// Returns false for an empty file, in which another process is about to create a database.
 bool is_database(const std::string& path) {
     struct stat info = {};
     return !path.empty() && ::stat(path.c_str(), &info) == 0 && !(S_ISREG(info.st_mode) && info.st_size == 0);
@@ -92,8 +93,8 @@ void StoredCandidates::with_store(Read read) {
     say(warnings);
 }
 
-// The user's database if it exists, else an empty one in memory; the shipped winners lie beneath. A database that a first tune
-// creates later is found at the next look-up.
+// Returns the user's database if it exists, else an empty one in memory, with the shipped winners beneath. If a tune creates the
+// database later, the next look-up finds it.
 db::WinnerStore* StoredCandidates::store(Warnings& warnings) {
     const bool exists = is_database(files_.database);
     if (store_ && (store_has_database_ || !exists)) return store_.get();
@@ -188,7 +189,7 @@ const db::Portfolio* StoredCandidates::portfolio_of(const Problem& problem, cons
             const std::size_t removed = std::erase_if(each.candidates, [&](const Candidate& candidate) {
                 return why_of_another_template(identities_, candidate.family, each.templates[candidate.family]).has_value();
             });
-            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // it was measured with all kernels of the portfolio
+            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // was measured with all kernels
         }
         std::erase_if(usable, [](const db::Portfolio& each) { return each.candidates.empty(); });
         portfolios_ = std::move(usable);
@@ -252,7 +253,7 @@ std::vector<PassedOver> StoredCandidates::portfolio_kernels_passed_over(const Pr
     return all;
 }
 
-// Each put() makes a new row, so the number of rows and the newest one tell whether winners were put or removed.
+// Tells whether winners were put or removed. Each put() makes a new row, so the number of rows and the newest one show that.
 bool StoredCandidates::winners_changed() {
     const FileState state = FileState::of_database(files_.database);
     const std::lock_guard lock(mutex_);

@@ -9,8 +9,8 @@ void check_range(std::size_t bytes, std::size_t offset, std::size_t length, cons
     check(offset <= bytes && length <= bytes - offset, std::string(what) + " beyond the end of a device buffer");
 }
 
-// Copies from pageable memory and memsets may still run when the call returns: such copies use the legacy stream, and our streams
-// do not wait for that.
+// Waits for the legacy stream. Copies from pageable memory and memsets may still run there when the call returns, and our streams
+// do not wait for it.
 void settle(const Driver& driver, StreamHandle stream) {
     throw_if_failed(driver, driver.api().stream_synchronize(stream), "cuStreamSynchronize");
 }

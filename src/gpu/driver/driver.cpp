@@ -7,7 +7,8 @@ namespace autotune::gpu {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kOldestVersion = 12040;  // the oldest tested version; cuLibraryLoadData and cuTensorMapEncodeTiled came with 12.0
+constexpr int kOldestVersion = 12040;  // This is the oldest tested version. cuLibraryLoadData and cuTensorMapEncodeTiled came
+                                       // with 12.0.
 
 // Finds entry points through cuGetProcAddress and remembers the first that is missing.
 class Resolver {
@@ -112,7 +113,7 @@ std::string dotted(int version) {
 
 constexpr const char* kNewerDriver = "install a driver of release 550 or newer (CUDA 12.4)";
 
-// Advice, as text, for a cuInit that fails.
+// Advice for the user if cuInit fails, as text.
 std::string init_advice(int code) {
     switch (code) {
         case CUDA_ERROR_STUB_LIBRARY:
@@ -136,7 +137,7 @@ std::string init_advice(int code) {
         case CUDA_ERROR_INVALID_DEVICE:
             return "CUDA_VISIBLE_DEVICES names a device that is not there, or a MIG device that was removed: check `nvidia-smi "
                    "-L`";
-        case 35:  // cudaErrorInsufficientDriver: the driver is too old
+        case 35:  // 35 is cudaErrorInsufficientDriver: the driver is too old
             return std::string("the driver is too old: ") + kNewerDriver;
         case CUDA_ERROR_OPERATING_SYSTEM:
         case CUDA_ERROR_UNKNOWN:
@@ -151,8 +152,8 @@ std::string init_advice(int code) {
 Driver::Driver() : api_(std::make_unique<Api>()) {}
 Driver::~Driver() = default;
 
-// A library that exists but cannot be opened is a driver to repair, not a machine without one. An empty file counts as absent:
-// images that were built next to a driver contain such files.
+// If a library exists but cannot be opened, the driver must be repaired, and the machine does not count as one without a driver.
+// An empty file counts as absent, because images that were built next to a driver contain such files.
 bool Driver::installed() {
     std::string why;
     if (SharedLibrary::open(kLibrary, &why)) return true;

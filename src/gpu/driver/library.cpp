@@ -30,7 +30,7 @@ int read_attribute(const Driver& driver, CUfunction function, CUfunction_attribu
     return value;
 }
 
-// The driver would refuse such a launch only when it is enqueued; this refuses it when the code is loaded.
+// Refuses such a launch when the code is loaded. The driver would refuse it only when it is enqueued.
 void check_fits(const Driver& driver, const LaunchStep& step, int max_threads) {
     const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
     const bool too_many = max_threads > 0 && threads > static_cast<std::uint64_t>(max_threads);
@@ -46,7 +46,7 @@ struct Library::Ready {
         std::string symbol;
         Function function;
         int max_threads = 0;
-        // Protected by the mutex; the other members never change.
+        // `mutex` protects this member; the other members never change.
         std::size_t dynamic_smem_bytes = 0;
         bool allows_large_clusters = false;
 
@@ -55,7 +55,7 @@ struct Library::Ready {
         }
     };
     std::mutex mutex;
-    std::deque<Kernel> kernels;  // a deque, so that elements never move
+    std::deque<Kernel> kernels;  // a deque, because its elements never move
 
     Kernel& loaded(const Library& library, const std::string& symbol, std::uint64_t context);
     // REQUIRES: the mutex is held.
@@ -94,13 +94,13 @@ Function Library::function(const std::string& symbol) const {
     return function;
 }
 
-// Loads without the lock, so that threads whose kernel is loaded do not wait for it.
+// Loads a kernel without the lock, so that threads whose kernel is loaded do not wait.
 Library::Ready::Kernel& Library::Ready::loaded(const Library& library, const std::string& symbol, std::uint64_t context) {
     {
         const std::lock_guard lock(mutex);
         if (Kernel* const known = find(context, symbol)) return *known;
     }
-    const RelaxedCapture relaxed(*library.driver_);  // this thread may be capturing
+    const RelaxedCapture relaxed(*library.driver_);  // this thread may be capturing a stream
     Kernel made{.context = context, .symbol = symbol, .function = library.function(symbol)};
     made.max_threads = read_attribute(*library.driver_, as_function(made.function.raw_), CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     made.function.force_load();
@@ -152,7 +152,7 @@ Function::Info Function::info() const {
 // The limit belongs to the code, which plans with other launch parameters share: if one plan lowered it, launches of another
 // would fail.
 void Function::allow_dynamic_smem(std::size_t bytes) const {
-    static std::mutex raising;  // one per process, like the driver's setting
+    static std::mutex raising;  // one mutex per process, because the driver's setting is per process, too
     const std::lock_guard lock(raising);
     int allowed = 0;
     throw_if_failed(
@@ -182,7 +182,7 @@ void Function::force_load() const {
     if (driver_->api().func_load != nullptr) {
         throw_if_failed(*driver_, driver_->api().func_load(as_function(raw_)), "cuFuncLoad");
     } else {
-        info();  // needed before 12.4: reading the code's attributes makes the driver load it
+        info();  // Before 12.4 the driver loads the code only when its attributes are read.
     }
 }
 

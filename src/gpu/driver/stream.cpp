@@ -9,7 +9,7 @@ CUevent as_event(void* raw) {
     return static_cast<CUevent>(raw);
 }
 
-// Whether the work is done. Failed work throws; work in flight does not.
+// Whether the work is done. Throws if it has failed, but not if it is still running.
 bool finished(const Driver& driver, CUresult result, const char* call) {
     if (result == CUDA_ERROR_NOT_READY) return false;
     throw_if_failed(driver, result, call);
@@ -68,7 +68,7 @@ double elapsed_us(const Event& from, const Event& to) {
 }
 
 void Graph::begin(const Driver& driver, const Stream& stream) {
-    // Thread-local mode: other threads of the process cannot break the capture, and the capture does not disturb them.
+    // The capture is thread-local, so other threads of the process cannot break it and are not disturbed by it.
     throw_if_failed(driver, driver.api().stream_begin_capture(stream.handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                     "cuStreamBeginCapture");
 }

@@ -19,7 +19,7 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 
-// FNV-1a over 8-byte words and then the tail. A pipe corrupts nothing, but a worker that writes through a wild pointer does.
+// FNV-1a over 8-byte words and then the rest. A pipe corrupts nothing, but a worker that writes through a wild pointer may.
 std::uint64_t checksum(std::uint64_t hash, std::span<const std::byte> bytes) {
     constexpr std::uint64_t kPrime = 0x100000001b3;
     std::size_t i = 0;

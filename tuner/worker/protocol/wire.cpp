@@ -11,7 +11,7 @@
 namespace autotune::tuner::wire {
 namespace {
 
-// JSON has no infinity, which an error ratio may be.
+// An error ratio may be infinite, which JSON cannot express.
 double finite(double value) {
     return std::isfinite(value) ? std::clamp(value, -1e300, 1e300) : 1e300;
 }

@@ -1,5 +1,5 @@
-// Families defined by data as JSON, and users' ops with them. Between processes of one tune alone: no file and no import reads
-// it.
+// Writes and reads families and ops that are defined by data, as JSON. It is used only between processes of one tune; no file or
+// import is read by it.
 #include <map>
 
 #include "src/core/error.h"

@@ -28,7 +28,7 @@ void set_limit(__rlimit_resource resource, rlim_t value) {
 WorkerChannel::WorkerChannel() {
     in_ = FileDescriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
     out_ = FileDescriptor(::fcntl(1, F_DUPFD_CLOEXEC, 3));
-    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // 3 or more: standard input and output are open
+    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // its number is 3 or more
     if (nothing.open()) ::dup2(nothing.get(), 0);
     ::dup2(2, 1);
 }
@@ -73,7 +73,7 @@ std::string unknown_request(const std::string& kind, const std::string& what) {
 
 void become_worker(int parent_pid, Descriptors descriptors) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent_pid) ::_exit(1);  // it died before the signal was armed
+    if (::getppid() != parent_pid) ::_exit(1);  // the parent died before the signal was set
     ::signal(SIGPIPE, SIG_IGN);
     if (descriptors == Descriptors::closed) ::syscall(SYS_close_range, 3U, ~0U, 0U);
     const rlimit no_core{0, 0};
@@ -83,8 +83,8 @@ void become_worker(int parent_pid, Descriptors descriptors) {
 void limit_compiler_process() {
     [[maybe_unused]] const int niceness = ::nice(10);
     set_limit(RLIMIT_FSIZE, 0);
-    ::signal(SIGXFSZ, SIG_IGN);  // a write to a file fails with EFBIG instead
-#ifndef __SANITIZE_ADDRESS__     // whose shadow memory takes terabytes of address space
+    ::signal(SIGXFSZ, SIG_IGN);  // with the signal ignored, a write to a file fails with EFBIG
+#ifndef __SANITIZE_ADDRESS__     // AddressSanitizer's shadow memory takes terabytes of address space
     set_limit(RLIMIT_AS, rlim_t{4} << 30);
 #endif
 }
