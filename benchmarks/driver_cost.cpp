@@ -1,4 +1,4 @@
-// The host's cost of driver calls alone, without the library: see benchmarks/README.md.
+// Measures what driver calls alone cost the host, without the library (benchmarks/README.md).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace autotune::driver_cost {
 namespace {
 
-constexpr int kRounds = 400, kCalls = 64;  // few enough that the stream's queue never fills
+constexpr int kRounds = 400, kCalls = 64;  // so few calls never fill the stream's queue
 constexpr int kLoads = 60;
 constexpr unsigned kSmem = 200 << 10;
 
@@ -97,7 +97,7 @@ class Bench {
         return function;
     }
 
-    // The mean of a round of calls, after a synchronisation.
+    // Prints the mean of a round of calls, after a synchronisation.
     void print_rounds(const char* name, const std::function<int()>& call) const {
         std::vector<double> us;
         for (int round = 0; round < kRounds; ++round) {
@@ -157,7 +157,7 @@ class Bench {
         });
         print_rounds("cuLaunchKernel, 6 words, the default stream",
                      [&] { return static_cast<int>(launch_(few, 2, 1, 1, 128, 1, 1, 0, nullptr, of_few.data(), nullptr)); });
-        std::array<std::uint64_t, 5> packed{};  // three addresses and three ints
+        std::array<std::uint64_t, 5> packed{};  // holds three addresses and three ints
         std::size_t packed_bytes = 36;
         std::array<void*, 5> extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, packed.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &packed_bytes,
                                       CU_LAUNCH_PARAM_END};
@@ -207,7 +207,7 @@ class Bench {
         for (CUlibrary each : libraries) api().library_unload(each);
     }
 
-    // Times the calls of other threads while one loads kernels all the time.
+    // Times calls of other threads while one thread loads kernels all the time.
     void beside_loads() const {
         CUlibrary library = load();
         const CUfunction few = function(library, "few");

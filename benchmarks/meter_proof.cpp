@@ -1,4 +1,4 @@
-// Checks on a real GPU that the final rounds distinguish equal from slower kernels: see benchmarks/README.md.
+// Checks on a real GPU that the final rounds distinguish equal from slower kernels (benchmarks/README.md).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -34,7 +34,7 @@ struct Options {
     int races = 100;
 };
 
-// A kernel and its twin, which is the same kernel with a wait.
+// A kernel and a copy of it that also waits.
 class Proof {
   public:
     Proof(WorkerGpu& gpu, const Catalogue& catalogue, const Options& options);
@@ -42,8 +42,8 @@ class Proof {
     struct Count {
         int races = 0, ties = 0, lost = 0, won = 0, rounds = 0;
     };
-    // Races against a twin that is slower by this share; 0: equal. `prefers_twin`: whether a tie would go to the twin or to the
-    // original.
+    // Races against a copy that is slower by this share; with 0 it is equal. `prefers_twin` says whether the copy or the original
+    // wins a tie.
     Count race(double slower, bool prefers_twin, int races);
     double kernel_us() const { return kernel_us_; }
     double planted() const { return planted_; }
@@ -55,7 +55,7 @@ class Proof {
         return stats::median(meter_->sample(*bench_, runnable, {.samples = 3, .time_us = time_us}));
     }
     double ratio();
-    // The twin's graphs keep the wait with which they were captured.
+    // The copy's graphs keep the wait with which they were captured.
     void set_wait(std::uint64_t wait_ns) {
         wait_ns_ = wait_ns;
         twin_->graphs.clear();
@@ -124,7 +124,7 @@ std::shared_ptr<const gpu::Library> Proof::load(const jit::Rendered& rendered) c
     return std::make_shared<const gpu::Library>(gpu_.driver, result.compiled->cubin);
 }
 
-// The twin's time / the kernel's, alternating.
+// The copy's time / the kernel's, measured in turn.
 double Proof::ratio() {
     std::vector<double> own, other;
     for (int i = 0; i < 20; ++i) {
@@ -134,7 +134,7 @@ double Proof::ratio() {
     return stats::median(stats::paired_ratios(other, own));
 }
 
-// Finds the wait that makes the twin slower by this share. A launch takes time too, so the wait is found by trying.
+// Finds the wait that makes the copy slower by this share. It tries several waits, because a launch takes time too.
 void Proof::plant(double slower) {
     set_wait(0);
     planted_ = ratio() - 1;
@@ -201,7 +201,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace autotune::tuner
 
-// Exit 0: within the limits; 1: not; 3: no GPU.
+// Exits with 0 if the results are within the limits, with 1 if not, and with 3 without a GPU.
 int main(int count, char** words) {
     autotune::tuner::Options options;
     for (int i = 1; i + 1 < count; i += 2) {

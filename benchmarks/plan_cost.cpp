@@ -1,4 +1,4 @@
-// The host's cost of a plan whose kernel is loaded already: see benchmarks/README.md.
+// Measures what a plan costs the host if its kernel is loaded already (benchmarks/README.md).
 #include <time.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace {
 
 struct Options {
     int shapes = 200;
-    int n = 4096, k = 4096;  // extents of the weight matrix
+    int n = 4096, k = 4096;  // the extents of the weight matrix
     const char* database = "";
     const char* shipped = nullptr;
-    const char* cache = "";  // folder of cubins: the second handle compiles nothing
-    bool is_warm = false;    // all instances for the weight matrix are loaded first
-    int weights = 0;         // first calls in the background, each with another weight matrix; 0: row counts of one
-    int largest = 16384;     // N and K of those matrices
-    int seed = 2;            // seed of those matrices
+    const char* cache = "";  // a folder of cubins, so that the second handle compiles nothing
+    bool is_warm = false;    // whether all instances for the weight matrix are loaded first
+    int weights = 0;  // the number of first calls in the background, each with another weight matrix; 0: row counts of one matrix
+    int largest = 16384;  // N and K of those matrices
+    int seed = 2;         // seed of those matrices
     autotune_beta beta = AUTOTUNE_BETA_ANY;
 };
 
@@ -79,7 +79,7 @@ double now_us(clockid_t clock) {
     return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
 }
 
-// The time of one plan: wall time, and processor time of this thread, to which other load on the machine does not add.
+// The time of one plan: wall time, and processor time of this thread, which other load on the machine does not increase.
 struct Cost {
     double us = 0;
     double processor_us = 0;
@@ -93,7 +93,7 @@ Cost cost_of(Work work) {
     return {now_us(CLOCK_MONOTONIC) - begun_us, now_us(CLOCK_THREAD_CPUTIME_ID) - begun_processor_us};
 }
 
-// m x n x k, bf16, B in the usual layout of weights.
+// An m x n x k product in bf16, with B in the usual layout of weights.
 GemmProblem problem_of(const Options& options, int m) {
     GemmProblem problem(m, options.n, options.k);
     problem.ab_type = problem.c_type = AUTOTUNE_BF16;
@@ -127,7 +127,7 @@ void print(const char* name, const std::vector<Cost>& costs) {
     std::printf("\n");
 }
 
-// A handle that reports every compilation.
+// Opens a handle that reports every compilation.
 Handle open(const Options& options, autotune_on_miss on_miss, Compiles& compiles) {
     autotune::Options settings;
     settings.database = options.database;
@@ -144,7 +144,7 @@ int rows_of(const Options& options, int i) {
     return 1 + i * 8191 / options.shapes;
 }
 
-// One-call forms with new shapes: the call runs a loaded kernel, and the library's threads make the plan.
+// Calls the one-call forms with new shapes. Each call runs a loaded kernel, and the library's threads make the plan.
 void run_in_background(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
@@ -173,7 +173,8 @@ void run_in_background(const Options& options, const std::shared_ptr<const gpu::
     print("in background, later calls", later);
 }
 
-// Log-uniform extents (M in 1..16384, N and K in 64..`largest`), half of them in multiples of 8, all layouts, f16 and bf16.
+// A random problem: log-uniform extents (M in 1..16384, N and K in 64..`largest`), half of them in multiples of 8, all layouts,
+// f16 and bf16.
 GemmProblem drawn(std::mt19937_64& random, int largest) {
     const auto chance = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
     const bool is_aligned = chance() < 0.5;
@@ -189,7 +190,7 @@ GemmProblem drawn(std::mt19937_64& random, int largest) {
     return problem;
 }
 
-// First calls with new weight matrices, one after the other, while the library's threads make the plans for earlier ones.
+// Makes first calls with new weight matrices, one after the other, while the library's threads make the plans for earlier ones.
 void run_weights(const Options& options, const std::shared_ptr<const gpu::Driver>& driver) {
     Compiles compiles;
     const Handle handle = open(options, AUTOTUNE_ON_MISS_BACKGROUND, compiles);
@@ -261,7 +262,7 @@ void run(const Options& options) {
 }  // namespace autotune::plan_cost
 
 int main(int argc, char** argv) {
-    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row is printed even if the next one is never reached
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row is printed at once, even if the next one is never reached
     try {
         autotune::plan_cost::run(autotune::plan_cost::parse(argc, argv));
         return 0;

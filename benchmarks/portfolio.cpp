@@ -1,4 +1,4 @@
-// Makes portfolios from trials, and reports the errors of the cost models: see benchmarks/README.md.
+// Makes portfolios from trials, and reports the errors of the cost models (benchmarks/README.md).
 #include "db/portfolio.h"
 
 #include <algorithm>
@@ -32,20 +32,20 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kNearBest = 1.03;           // a portfolio should be within this factor of the best
-constexpr std::size_t kLeastTrials = 8;      // trials that a problem needs to count
-constexpr std::size_t kLeastForRegret = 10;  // fewest problems for a meaningful median
+constexpr double kNearBest = 1.03;           // a portfolio should be within this factor of the best known
+constexpr std::size_t kLeastTrials = 8;      // a problem with fewer trials does not count
+constexpr std::size_t kLeastForRegret = 10;  // a median needs at least this many problems
 constexpr std::size_t kOffersTried = 1000;
-constexpr std::size_t kBestOfSpace = 4;    // instances that a random problem adds to the pool,
-constexpr double kNearBestOfSpace = 1.05;  // unless they are predicted further behind its best
+constexpr std::size_t kBestOfSpace = 4;    // a random problem adds so many instances to the pool,
+constexpr double kNearBestOfSpace = 1.05;  // except those that are predicted further behind its best than this
 constexpr std::size_t kFewProblems = 30;   // a class with fewer problems also uses configs that serve all classes
 
 struct Options {
     std::vector<std::string> databases, trials;
     std::string out, dump, prune, variant, pool, arch = "sm_90a";
     std::size_t count = 48;
-    int drawn = 0;  // random problems of a class for which times are predicted
-    int whole = 0;  // how many of those problems add the best of the families' whole spaces to the pool
+    int drawn = 0;  // the number of random problems of a class for which times are predicted
+    int whole = 0;  // so many of those problems add the best of the families' whole spaces to the pool
 };
 
 Options parse(int count, char** words) {
@@ -78,7 +78,7 @@ Options parse(int count, char** words) {
 struct Measured {
     Problem problem;
     std::vector<std::pair<Candidate, double>> trials;
-    std::map<std::size_t, double> instances;           // best time of each tried instance, by its number
+    std::map<std::size_t, double> instances;           // the best time of each tried instance, by its number
     std::map<std::string, std::vector<double>> exact;  // by candidate
     double best_us = std::numeric_limits<double>::infinity();
 };
@@ -95,9 +95,9 @@ class Maker {
     void add(const Problem& problem, const Candidate& candidate, double us);
     void print_errors() const;
     void dump() const;
-    // Ignores `left_out`, and instances that are legal for no problem of the class.
+    // Chooses candidates without the problem `left_out`, and without instances that are legal for no problem of the class.
     std::vector<Candidate> choose(std::vector<const Measured*> problems, const Measured* left_out, const std::string& class_key);
-    // Names today's templates of its candidates' families, for which its contents were legal.
+    // Names today's templates of the candidates' families. The portfolio is legal for these templates.
     void name_templates(db::Portfolio& portfolio) const;
     bool serves(const Candidate& candidate, const std::string& class_key) const;
     bool serves(std::size_t instance, const std::string& class_key);
@@ -110,7 +110,7 @@ class Maker {
     void prune(std::ofstream& out) const;
     Candidate completed(const Candidate& candidate, const std::string& class_key) const;
     std::vector<Candidate> with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const;
-    // The portfolio of a class; if the class has few problems, with configs that serve all classes.
+    // The portfolio of a class. If the class has few problems, it also has configs that serve all classes.
     std::vector<Candidate> portfolio_of(const std::string& class_key, const std::vector<const Measured*>& problems,
                                         const Measured* left_out);
     double regret(const Measured& at, const std::vector<Candidate>& offers) const;
@@ -129,7 +129,7 @@ class Maker {
                                                           // measured problems
 };
 
-// "gemm a=bf16 ... align=16,16,16", the form of class keys.
+// Makes a problem of a class key, such as "gemm a=bf16 ... align=16,16,16".
 Problem Maker::problem_of_class(const std::string& class_key, const std::string& shape) const {
     ProblemRequest request{"gemm", shape, {}};
     std::istringstream words(class_key);
@@ -156,7 +156,7 @@ void Maker::add(const Problem& problem, const Candidate& candidate, double us) {
     at.problem = problem;
     const SearchSpace rules = family->rules(problem, device_);
     const Candidate whole{candidate.family, rules.canonical(candidate.config)};
-    if (!rules.contains(whole.config)) return;  // measured with another version of the template
+    if (!rules.contains(whole.config)) return;  // it was measured with another version of the template
     at.trials.emplace_back(whole, us);
     const std::size_t number = number_of(candidate.family + " " + rules.compile_part(whole.config).to_string(), whole);
     const auto [entry, is_new] = at.instances.try_emplace(number, us);
@@ -271,8 +271,8 @@ void Maker::prune(std::ofstream& out) const {
     }
 }
 
-// A config that lacks a parameter of its family is legal for no problem. Parameters that the family got later have the default's
-// value.
+// The candidate with all parameters of its family, because a config that lacks one is legal for no problem. Parameters that the
+// family got later have the default's value.
 Candidate Maker::completed(const Candidate& candidate, const std::string& class_key) const {
     const Family* const family = catalogue_.find_family(candidate.family);
     if (family == nullptr) return candidate;
@@ -287,7 +287,8 @@ Candidate Maker::completed(const Candidate& candidate, const std::string& class_
     return candidate;
 }
 
-// Each candidate, followed by the same with the values of --variant if that is predicted to be faster by more than a percent.
+// Each candidate. If its variant with the values of --variant is predicted to be faster by more than a percent, the variant
+// follows it.
 std::vector<Candidate> Maker::with_variants(const std::vector<Candidate>& candidates, const std::string& class_key) const {
     const Candidate change = candidate_of(options_.variant);
     const auto is_faster = [&](const Candidate& candidate, const Candidate& variant) {
@@ -310,7 +311,7 @@ std::vector<Candidate> Maker::with_variants(const std::vector<Candidate>& candid
     return all;
 }
 
-// Greedy: first the candidate that brings most problems near their best, then the one that brings them nearest.
+// Chooses greedily. First comes the candidate that brings most problems near their best, then the one that brings them nearest.
 std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, const Measured* left_out,
                                      const std::string& class_key) {
     std::erase(problems, left_out);
@@ -341,7 +342,7 @@ std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, cons
     return chosen;
 }
 
-// The loss of the library's choice among the offers: the first of its ranking that was tried for the problem counts.
+// The loss of the library's choice among the offers, which is the first of its ranking that was tried for the problem.
 double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) const {
     for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(offers, kOffersTried)) {
         if (const auto exact = at.exact.find(ranked.candidate.to_string()); exact != at.exact.end())
@@ -379,7 +380,7 @@ std::vector<Candidate> Maker::portfolio_of(const std::string& class_key, const s
     return chosen;
 }
 
-// Problems of the class with extents as random_gemms draws them.
+// Random problems of the class, with extents as random_gemms draws them.
 std::vector<Problem> Maker::drawn_problems(const std::string& class_key) const {
     std::mt19937_64 random(7);
     const bool is_aligned = class_key.ends_with("align=16,16,16");
@@ -390,7 +391,7 @@ std::vector<Problem> Maker::drawn_problems(const std::string& class_key) const {
     };
     std::vector<Problem> problems;
     for (int i = 0; i < options_.drawn; ++i) {
-        const std::int64_t unit = i % 2 == 0 ? 8 : 128;  // most extents of models are round
+        const std::int64_t unit = i % 2 == 0 ? 8 : 128;  // the extents of models are mostly round
         const std::string rows = extent(1, 16384, 8), n = extent(64, 32768, unit);
         problems.push_back(problem_of_class(class_key, rows + "x" + n + "x" + extent(64, 32768, unit)));
     }
@@ -413,7 +414,7 @@ void Maker::draw(const std::string& class_key) {
     }
 }
 
-// The instances of all families that are predicted fastest, whether or not they were ever tried.
+// The instances of all families that are predicted fastest, whether or not they were tried.
 std::vector<Candidate> Maker::best_of_spaces(const Problem& problem) const {
     std::map<std::string, std::pair<double, Candidate>> best;  // by instance
     double least_us = std::numeric_limits<double>::infinity();
@@ -439,8 +440,9 @@ std::vector<Candidate> Maker::best_of_spaces(const Problem& problem) const {
     return first;
 }
 
-// Adds the instances that a tune would try first. Stored trials lack some of them, because older cost models chose those trials:
-// for 36 problems the library's choice was 10.7 % slower than the best on average, and 5.1 % with them (H200, 2026-11-26).
+// Adds the instances that a tune would try first. Some of them are not in stored trials, because older cost models chose those
+// trials. For 36 problems the library's choice was 10.7 % slower than the best on average without them, and 5.1 % with them
+// (H200, 2026-11-26).
 void Maker::add_best_of_spaces(const std::vector<std::string>& class_keys) {
     std::vector<std::future<std::vector<Candidate>>> found;
     for (const std::string& class_key : class_keys) {

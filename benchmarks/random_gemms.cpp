@@ -1,4 +1,4 @@
-// The library's kernels for untuned problems, in a stream, compared with cublasGemmEx: see benchmarks/README.md.
+// Compares the library's kernels for untuned problems with cublasGemmEx, in a stream (benchmarks/README.md).
 #include <time.h>
 
 #include <algorithm>
@@ -54,22 +54,23 @@ struct Options {
     std::uint64_t seed = 1;
     int problems = 200;
     int threads = 12;
-    double seconds = 1e9;      // no problem is begun after this
+    double seconds = 1e9;      // no problem is begun after this time
     std::string instances;     // JSON lines {"family", "config"} of instances to time too, with launch parameters chosen by their
                                // families
-    bool any_launch = false;   // and also with other launch parameters
-    std::size_t offers = 0;    // how many kernels to time of the ranking of the portfolio and the defaults
-    std::size_t search = 0;    // how many of the kernels that a tune of the whole spaces would try first to time
-    std::size_t searched = 0;  // number of problems for which that is done, from the end of the list; 0: all
+    bool any_launch = false;   // time these also with other launch parameters
+    std::size_t offers = 0;    // time so many kernels of the ranking of the portfolio and the defaults
+    std::size_t search = 0;    // time so many of the kernels that a tune of the whole spaces would try first
+    std::size_t searched = 0;  // do this only for so many problems at the end of the list; 0: for all
     int samples = 5;           // samples of a turn
-    std::string trains;      // "zero" or "any": only this beta, each layout has one type, a third of the problems is not aligned
-    std::string shapes;      // problems as words, one per line, as for `autotune sweep --shapes`; empty: random
-    int n = 0, k = 0;        // extents of one weight matrix that all problems share, stored along K, in bf16; 0: random
+    // "zero" or "any": draw only this beta; each layout has one type, and a third of the problems is not aligned.
+    std::string trains;
+    std::string shapes;  // read problems as words, one per line, as for `autotune sweep --shapes`; empty: draw random ones
+    int n = 0, k = 0;    // the extents of one weight matrix that all problems share, stored along K, in bf16; 0: draw random ones
     bool has_vendor = true;  // cuBLAS is timed
     bool background = true;  // also time first calls under on_miss = background
-    std::string database;    // trials are recorded in this database
-    std::string shipped;     // database passed to the library as shipped; empty: none
-    std::string cache;       // folder of the first plans' cubins; must be empty at the start for them to be first plans
+    std::string database;    // trials are stored in this database
+    std::string shipped;     // this database is passed to the library as shipped; empty: none
+    std::string cache;       // the folder of the first plans' cubins, which must be empty at the start
     std::string json;        // a line a problem
 };
 
@@ -115,16 +116,17 @@ Options parse(int count, char** words) {
 
 struct Drawn {
     Problem problem;
-    GemmProblem asked;  // the same in the library's form
+    GemmProblem asked;  // the problem in the library's form
 };
 
-// Log-uniform extents: M in 1..16384, N and K in 64..32768; half of them multiples of 8, which give rows of whole 16 bytes.
+// Draws log-uniform extents, M in 1..16384, N and K in 64..32768. Half of them are multiples of 8, which give rows of whole 16
+// bytes.
 class Draw {
   public:
     Draw(const Catalogue& catalogue, const Options& options)
         : catalogue_(catalogue), trains_(options.trains), n_(options.n), k_(options.k), random_(options.seed) {}
 
-    // "96x192x3728 op=hgemm layout=tn beta=zero"
+    // Reads a line such as "96x192x3728 op=hgemm layout=tn beta=zero".
     Drawn read(const std::string& line) const {
         std::istringstream words(line);
         int m = 0, n = 0, k = 0;
@@ -190,11 +192,11 @@ std::vector<Candidate> read_instances(const std::string& path) {
 
 struct Contestant {
     Candidate candidate;
-    std::string compile_key;  // everything that determines a kernel's code
+    std::string compile_key;  // everything that determines the code of a kernel
     std::optional<double> predicted_us, us;
 };
 
-// Wall time, and processor time of the calling thread; the difference is waiting.
+// Wall time, and processor time of the calling thread. The difference is waiting.
 struct HostCost {
     double us = 0, processor_us = 0;
 };
@@ -207,10 +209,10 @@ double now_us(clockid_t clock) {
 
 struct Item {
     Drawn drawn;
-    std::vector<Contestant> contestants;  // the first is the library's
+    std::vector<Contestant> contestants;  // the first one is the library's
     std::string origin;
     double plan_ms = 0;
-    std::optional<HostCost> background;  // cost of its first call with on_miss = background
+    std::optional<HostCost> background;  // the cost of its first call with on_miss = background
     std::optional<double> cublas_us;
 };
 
@@ -256,7 +258,7 @@ class Bench {
     std::shared_ptr<const gpu::Library> load(const jit::Compiled& compiled) const {
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
     }
-    // Runs body(i) for each i, on `threads` threads with the context.
+    // Runs body(i) for each i, on `threads` threads that use the context.
     void on_threads(std::size_t count, const std::function<void(std::size_t)>& body) const {
         std::atomic<std::size_t> next{0};
         std::vector<std::thread> threads;
@@ -292,7 +294,7 @@ class Bench {
     std::vector<Item> items_;
     struct Code {
         jit::Rendered rendered;
-        std::size_t first_item = 0;                // the first item that needs it
+        std::size_t first_item = 0;                // the first item that needs this kernel
         std::optional<jit::Compiled> compiled;     // empty if it failed
         std::atomic<bool> is_done{false};          // compiled or failed
         std::optional<ProblemFixture::Code> code;  // once it is loaded
@@ -302,7 +304,7 @@ class Bench {
     std::atomic<bool> is_over_{false};  // nothing more is compiled
 };
 
-// The library makes all plans, on many threads at once, from a cold cache, like a server's first calls.
+// Lets the library make all plans, on many threads at once and from a cold cache, like a server's first calls.
 void Bench::plan_all() {
     autotune::Options settings;
     settings.database = "";
@@ -337,7 +339,7 @@ void Bench::plan_all() {
     std::printf("a plan that is known: %.2f us in the median\n", stats::median(again));
 }
 
-// First calls under on_miss = background: none waits for a compiler.
+// Makes first calls under on_miss = background, of which none waits for a compiler.
 void Bench::call_in_background() {
     autotune::Options settings;
     settings.database = "";
@@ -347,7 +349,7 @@ void Bench::call_in_background() {
     const double begun = seconds();
     const Handle handle(settings);
     const double created = seconds();
-    constexpr std::size_t kRoom = std::size_t{1} << 30;  // for A and B together, and the same for C
+    constexpr std::size_t kRoom = std::size_t{1} << 30;  // the space for A and B together, and the same for C
     const gpu::Buffer inputs(driver_, kRoom), output(driver_, kRoom);
     const auto address = [](const gpu::Buffer& buffer, std::size_t offset) {
         return reinterpret_cast<void*>(static_cast<std::uintptr_t>(buffer.address() + offset));
@@ -430,7 +432,7 @@ void Bench::add_contestants() {
             least_us = std::min(least_us, us);
             defaults.emplace(name, std::pair{us, config});
         }
-        // Those predicted far behind take long and give no information.
+        // Kernels that are predicted far behind take long and give no information.
         for (const auto& [name, each] : defaults)
             if (each.first < 2.5 * least_us) add(name, each.second);
         const bool is_aligned = item.drawn.problem.class_key().ends_with("align=16,16,16");
@@ -438,7 +440,7 @@ void Bench::add_contestants() {
         for (const Candidate& instance : instances) {
             ++position;
             if (!rules.contains(instance.family)) continue;
-            if (!is_aligned && (position + i) % 6 != 0) continue;  // each needs a compilation of its own
+            if (!is_aligned && (position + i) % 6 != 0) continue;  // each of these needs a compilation of its own
             const Config chosen = relaunch.at(instance.family)(instance.config).of(instance.config);
             add(instance.family, chosen);
             if (!options_.any_launch || !is_aligned) continue;
@@ -473,7 +475,7 @@ void Bench::add_contestants() {
     });
 }
 
-// In the order of timing, which runs at the same time.
+// Compiles in the order of timing, which runs at the same time.
 void Bench::compile_all() {
     std::vector<Code*> all;
     for (auto& [key, code] : codes_) all.push_back(&code);
@@ -498,7 +500,7 @@ void Bench::compile_all() {
                 failed.load());
 }
 
-// All contestants twice, alternating, and the vendor each time: the lower median counts.
+// Times all contestants twice, in turn, and the vendor each time. The lower median counts.
 void Bench::time_item(Item& item, db::Store* store) {
     ProblemFixture bench(gpu_, *harness_, catalogue_.op_of(item.drawn.problem), item.drawn.problem, ProblemFixture::Options{});
     Runnable cublas;

@@ -1,5 +1,5 @@
-// Predicts the trials of a file with the constants of the cost models that fit_cost.py sets: see benchmarks/README.md.
-// fit_cost.py compiles it together with copies of the models in which each constant is read from `fit_cost_numbers`.
+// Predicts the trials of a file with constants of the cost models that fit_cost.py sets (benchmarks/README.md). fit_cost.py
+// compiles this file together with copies of the models that read each constant from `fit_cost_numbers`.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -23,7 +23,7 @@
 #include "src/catalogue/catalogue.h"
 #include "src/core/statistics/trial.h"
 
-// Constants of each model in the order of kFamilies, which fit_cost.py knows too.
+// The constants of each model, in the order of kFamilies, which fit_cost.py knows too.
 double fit_cost_numbers[7][1024];
 long fit_cost_turn = 0;  // counts sets of constants
 
@@ -70,7 +70,7 @@ std::function<double(const Device&)> predictor(std::size_t family, const Problem
     }
 }
 
-// A trial from before a family had a parameter gets the parameter's first value.
+// The config of a trial. If the trial is older than a parameter, it gets the parameter's first value.
 Config recorded(const SearchSpace& space, const Config& config) {
     Config full = config;
     for (const Parameter& parameter : space.parameters)
@@ -78,7 +78,7 @@ Config recorded(const SearchSpace& space, const Config& config) {
     return space.canonical(full);
 }
 
-// "gemm a=bf16 ... align=16,16,16 96x192x3728", the form of a problem's key.
+// Parses the form of a problem's key, such as "gemm a=bf16 ... align=16,16,16 96x192x3728".
 Problem problem_of(const Catalogue& catalogue, const std::string& key) {
     const std::size_t space = key.rfind(' ');
     ProblemRequest request{"gemm", key.substr(space + 1), {}};
@@ -91,16 +91,16 @@ Problem problem_of(const Catalogue& catalogue, const std::string& key) {
 
 class Models {
   public:
-    // Reads lines {"problem", "candidate", "device": {"l2_mib", "memory_gb_per_s"}}; prints for each whether it is legal today,
-    // and its family.
+    // Reads lines {"problem", "candidate", "device": {"l2_mib", "memory_gb_per_s"}}. Prints for each line whether it is legal
+    // today, and its family.
     void read(const std::string& path);
-    // Answers requests on standard input (a family's number and then its constants, in binary) with predictions.
+    // Reads requests from standard input (a family's number and then its constants, in binary) and answers with predictions.
     void serve();
 
   private:
     const Device& device_of(const Json& row);
 
-    std::map<std::pair<int, double>, Device> devices_;  // by the properties in which cards of one architecture differ
+    std::map<std::pair<int, double>, Device> devices_;  // devices by the properties in which cards of one architecture differ
     Catalogue catalogue_ = Catalogue::embedded();
     std::vector<Trial> trials_;
 };
@@ -145,7 +145,7 @@ void Models::read(const std::string& path) {
 }
 
 void Models::serve() {
-    std::int64_t head[2];  // family, number of its constants
+    std::int64_t head[2];  // a family and the number of its constants
     while (std::fread(head, sizeof head, 1, stdin) == 1) {
         if (std::fread(fit_cost_numbers[head[0]], sizeof(double), static_cast<std::size_t>(head[1]), stdin) !=
             static_cast<std::size_t>(head[1]))

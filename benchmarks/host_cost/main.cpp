@@ -1,4 +1,4 @@
-// The host's cost of one call: see benchmarks/README.md.
+// Measures what one call costs the host (benchmarks/README.md).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 struct Options {
     long long m = 128, n = 128, k = 128;
     int rounds = 200;
-    int calls = 64;  // per round: fewer than fit into the driver's queue, so that no call waits for the GPU
+    int calls = 64;  // The calls of a round are fewer than fit into the driver's queue, so that no call waits for the GPU.
     bool json = false;
 };
 

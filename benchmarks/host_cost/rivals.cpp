@@ -25,7 +25,7 @@ gpu::DeviceAddress address(const void* pointer) {
     return reinterpret_cast<gpu::DeviceAddress>(pointer);
 }
 
-// The parameters of one step, with room for a tensor map each.
+// The parameters of one step, with room for one tensor map each.
 class Packed {
   public:
     Packed(const Bench& bench, const Problem& problem, const LaunchStep& step) : bench_(bench), problem_(problem) {
@@ -71,7 +71,7 @@ struct RawStep {
     std::unique_ptr<Packed> packed;
 };
 
-// "gemm/mma block_m=128 ...", the form of autotune_plan_candidate().
+// Parses the form of autotune_plan_candidate(), such as "gemm/mma block_m=128 ...".
 Candidate parse_candidate(const std::string& text) {
     std::istringstream words(text);
     Candidate candidate;

@@ -24,7 +24,7 @@ void run_flash_bwd(Flash_bwd_params& params, cudaStream_t stream);
 
 namespace {
 
-// Tiles as in its own run_mha_bwd: columns of 128 keys.
+// The tiles of its own run_mha_bwd: columns of 128 keys.
 template <int Size, int Rows, bool Causal, bool Deterministic, bool SwapDq, int AtomLayoutMdQ>
 void launch(Flash_bwd_params& params, cudaStream_t stream) {
     run_flash_bwd<90, Size, Rows, 128, Element, Causal, false, false, false, Deterministic, false, 2, 2, true, false, SwapDq, 2, 1, 2,

@@ -9,7 +9,7 @@
 namespace {
 
 int run(std::int64_t length) {
-    autotune::Handle handle;  // AUTOTUNE_NO_GPU here if there is none
+    autotune::Handle handle;  // throws AUTOTUNE_NO_GPU if there is none
     CudaDriver cuda;
     const std::size_t bytes = static_cast<std::size_t>(length) * sizeof(float);
     std::vector<float> a(static_cast<std::size_t>(length)), b(a.size()), c(a.size()), twice(a.size());
@@ -30,7 +30,7 @@ int run(std::int64_t length) {
     cuda.download(c.data(), device_c, bytes);
     cuda.download(twice.data(), device_a, bytes);
 
-    const autotune::AddPlan plan(handle, problem);  // the one that just ran: run() looks nothing up
+    const autotune::AddPlan plan(handle, problem);  // run() looks nothing up: this plan is the one that just ran
     std::printf("%lld: %s, origin %s\n", static_cast<long long>(length), plan.candidate(), autotune_origin_string(plan.origin()));
     bool right = true;
     for (std::size_t i = 0; i < a.size(); ++i) right = right && c[i] == a[i] + b[i] && twice[i] == c[i];

@@ -33,7 +33,7 @@ struct Shape {
 
 bool is_right(const Shape& shape, const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b,
               const std::vector<std::uint16_t>& c) {
-    const std::int64_t step = shape.m * shape.n / 64 + 1;  // some 64 elements, spread over the matrix
+    const std::int64_t step = shape.m * shape.n / 64 + 1;  // checks some 64 elements, spread over the matrix
     for (std::int64_t at = 0; at < shape.m * shape.n; at += step) {
         const std::int64_t row = at / shape.n;
         const std::int64_t col = at % shape.n;
@@ -48,7 +48,7 @@ bool is_right(const Shape& shape, const std::vector<std::uint16_t>& a, const std
 }
 
 int run(const Shape& shape) {
-    autotune::Handle handle;  // AUTOTUNE_NO_GPU here if there is none
+    autotune::Handle handle;  // throws AUTOTUNE_NO_GPU if there is none
     CudaDriver cuda;
     const auto a = integers(static_cast<std::size_t>(shape.m * shape.k), 1);
     const auto b = integers(static_cast<std::size_t>(shape.k * shape.n), 2);
@@ -64,7 +64,7 @@ int run(const Shape& shape) {
     cuda.synchronize();
     cuda.download(c.data(), device_c, c.size() * 2);
 
-    problem.beta = AUTOTUNE_BETA_ZERO;  // as in tuned_gemm's call: this plan is the one that just ran
+    problem.beta = AUTOTUNE_BETA_ZERO;  // tuned_gemm() used beta = 0, so this plan is the one that just ran
     const autotune::GemmPlan plan(handle, problem);
     std::printf("%lldx%lldx%lld: %s, origin %s\n", static_cast<long long>(shape.m), static_cast<long long>(shape.n),
                 static_cast<long long>(shape.k), plan.candidate(), autotune_origin_string(plan.origin()));

@@ -61,7 +61,7 @@ ExitCode Cli::fail(ExitCode code, const std::string& message) {
 ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     const std::vector<Command> commands = all_commands();
     Catalogue catalogue = Catalogue::embedded();
-    if (!words.empty() && words.front() == "__complete") {  // called by the shells' completion scripts
+    if (!words.empty() && words.front() == "__complete") {  // The shells' completion scripts call this.
         streams_.out << completion_lines(complete(commands, catalogue, {words.begin() + 1, words.end()}));
         return ExitCode::done;
     }
@@ -136,7 +136,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
         log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
-        session.close();  // warnings give the reason; closes a JSON array that was begun
+        session.close();  // Warnings give the reason. This also closes a JSON array that was begun.
         out.flush();
         throw;
     }

@@ -160,7 +160,7 @@ std::vector<Flag> flags_of(const Command& command, const std::vector<const Op*>&
         for (const OpOption& option : op->options()) {
             const bool known =
                 std::any_of(flags.begin(), flags.end(), [&](const Flag& flag) { return flag.name == option.name; });
-            // The op checks the value, because its message explains the other values. `allowed` is used by help and completion.
+            // The op checks the value, because its message explains the other values. Help and completion use `allowed`.
             if (!known)
                 flags.push_back({option.name, option.form.empty() ? "WORD" : option.form, option.about, false, option.allowed});
         }

@@ -43,10 +43,10 @@ class SpdLog final : public Log {
         logger_.set_level(level_of(level));
         logger_.set_formatter(
             std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %-7l %v", spdlog::pattern_time_type::utc));
-        // Every line is flushed, so that the log shows what happened before a crash. A line costs a write of some 2 us, a trial
-        // milliseconds.
+        // Every line is flushed, so that the log shows what happened before a crash. A line takes a write of some 2 us, while a
+        // trial takes milliseconds.
         logger_.flush_on(spdlog::level::trace);
-        // A full disk ends the log, not the tune; this is reported once.
+        // A full disk ends the log but not the tune. This is reported once.
         logger_.set_error_handler([this](const std::string& why) {
             if (!has_failed_.exchange(true)) say(err_, Message::warning, "the log is not complete: " + why);
         });
@@ -57,7 +57,7 @@ class SpdLog final : public Log {
     void write(LogLevel level, std::string_view source, std::string_view text) noexcept override {
         try {
             logger_.log(level_of(level), "{}: {}", printable(source), printable(text));
-        } catch (const std::exception&) {  // no memory for an entry
+        } catch (const std::exception&) {  // There is no memory for an entry.
         }
     }
 

@@ -32,7 +32,7 @@ void on_stop_signal(int signal) {
     if (saves_on_interrupt.load()) {
         stop_requested.store(true);
     } else {
-        raise(signal);  // blocked until this handler returns
+        raise(signal);  // the signal is blocked until this handler returns
     }
 }
 
@@ -53,7 +53,7 @@ void reset_inherited_signals() {
             case SIGTTOU:
                 break;
             default:
-                ::signal(signal, SIG_DFL);  // refused for SIGKILL and SIGSTOP
+                ::signal(signal, SIG_DFL);  // the system refuses this for SIGKILL and SIGSTOP
         }
     }
 }
@@ -63,13 +63,13 @@ void listen_for_stop() {
     action.sa_handler = on_stop_signal;
     sigemptyset(&action.sa_mask);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-        // A shell that starts this process in the background ignores SIGINT for it, nohup SIGHUP: that stays.
+        // A shell that starts this process in the background ignores SIGINT for it, and nohup ignores SIGHUP. Both stay ignored.
         struct sigaction before = {};
         if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
     }
 }
 
-// 0: standard error is not a terminal. Queried each time, because windows are resized.
+// Returns 0 if standard error is not a terminal. The width is queried each time, because windows are resized.
 std::size_t columns_of_terminal() {
     winsize size = {};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
@@ -92,13 +92,13 @@ std::vector<std::string> shipped_folders(const std::string& binary) {
 // The folder of the compiler in a build without a toolkit: installed with the command, or fetched into the build tree.
 std::vector<std::string> compiler_folders(const std::string& binary) {
     std::vector<std::string> folders = {binary.substr(0, binary.rfind('/')) + "/../" AUTOTUNE_COMPILER_FOLDER};
-    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty if a toolkit was found
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // it is empty if a toolkit was found
     if (!build_tree.empty()) folders.push_back(build_tree);
     return folders;
 }
 
 int run_program(const std::vector<std::string>& words) {
-    // Workers first: they share nothing with the command but the binary.
+    // Workers come first, because they share nothing with the command but the binary.
     if (!words.empty() && words.front() == "__worker") {
         const autotune::tuner::WorkerEnd end = autotune::tuner::worker_main({words.begin() + 1, words.end()});
         if (!end.message.empty()) autotune::cli::say(std::cerr, autotune::cli::Message::error, end.message);
@@ -123,7 +123,7 @@ int run_program(const std::vector<std::string>& words) {
                             .out_failure = [&out_buffer] { return out_buffer.failure(); },
                             .err_columns = columns_of_terminal},
                            environment, *services,
-                           {.binary = "/proc/self/exe",  // workers of this build, even if the file is replaced
+                           {.binary = "/proc/self/exe",  // workers are of this build, even if the file is replaced
                             .build = autotune::tuner::build_id(),
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),

@@ -16,27 +16,27 @@ constexpr const char* kStateBeneathHome = "/.local/state";
 constexpr const char* kDataBeneathHome = "/.local/share";
 constexpr const char* kDatabaseName = "/autotune.db";
 
-// One kind of place: its names and the words for messages.
+// A kind of place, with its names and the words for messages.
 struct PlaceKind {
-    std::string beneath_home;  // path below the folder that replaces HOME
+    std::string beneath_home;  // the path below the folder that replaces HOME
     std::string is_kept;       // "compiled kernels are kept"
-    std::string is_not_kept;   // "compiled kernels are not kept"
+    std::string is_not_kept;   // such as "compiled kernels are not kept"
     std::string variable;      // names another place
-    std::string file;          // for a place that is a file: its path within the folder
+    std::string file;          // if the place is a file, its path within the folder
 };
 
-// Why nothing can be stored in a folder; empty: it can.
+// Returns why nothing can be stored in a folder, or "".
 using FolderCheck = std::function<std::string(const std::string& folder)>;
 
 std::string instead_text(const std::string& why, bool is_homes, const PlaceKind& kind, const std::string& path) {
-    if (is_homes)  // one cause and one remedy for all places
+    if (is_homes)  // All places have this cause and this remedy.
         return why + ": " + fallback_home() +
                " is used instead, which a restart may empty; set HOME, or AUTOTUNE_DB, AUTOTUNE_CACHE_DIR and XDG_STATE_HOME";
     return why + "; " + kind.is_kept + " in " + path + " instead" + (kind.file.empty() ? "" : ", which a restart may delete") +
            "; " + kind.variable + " names another place";
 }
 
-// `folder`: the usual one, empty if HOME cannot be used. `makes`: whether to create it; readers create nothing.
+// `folder` is the usual folder, or "" if HOME cannot be used. `makes` says whether to create it; readers create nothing.
 Place find_place(const PlaceKind& kind, const std::string& folder, const std::string& trouble, const FolderCheck& check,
                  bool makes = true) {
     const std::string why = folder.empty() ? trouble : check(folder);
@@ -63,7 +63,7 @@ Home Places::home() const {
     return usable_home(environment_.get("HOME").value_or(""));
 }
 
-// The variable if it is absolute, as the XDG specification requires; else below HOME; empty if that cannot be used.
+// The variable if it is absolute, as the XDG specification requires, else a folder below HOME. Empty if that cannot be used.
 std::string Places::xdg_folder(const char* variable, const char* beneath_home) const {
     const auto folder = environment_.get(variable);
     if (folder && folder->front() == '/') return *folder + "/autotune";
@@ -103,7 +103,7 @@ std::string Places::default_database() const {
     return folder.empty() ? "" : folder + kDatabaseName;
 }
 
-// An existing database is used even if nothing can be added to it.
+// If a database exists, it is used even if nothing can be added to it.
 const Place& Places::database_to_read() {
     if (written_) return *written_;
     if (read_) return *read_;

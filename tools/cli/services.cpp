@@ -14,7 +14,7 @@
 namespace autotune::cli {
 namespace {
 
-// The kernel module's version; NVML would take 20 ms longer. Empty if the file does not exist.
+// The kernel module's version, or "" if the file does not exist. Asking NVML would take 20 ms longer.
 std::string driver_module_version() {
     std::ifstream file("/sys/module/nvidia/version");
     std::string version;
@@ -27,7 +27,7 @@ std::string cuda_version_text(int version) {
 }
 
 std::vector<std::string> folders_to_search(const Environment& environment, std::vector<std::string> own) {
-    std::string value;  // value of the variable read last
+    std::string value;  // the value of the variable that was read last
     const auto variable = [&](const char* name) -> const char* {
         const std::optional<std::string> found = environment.get(name);
         value = found.value_or("");

@@ -12,7 +12,7 @@
 namespace autotune::cli {
 namespace {
 
-// Used as the database if there is no place for one: the file does not exist, and cannot be created.
+// This is used as the database if there is no place for one. The file does not exist and cannot be created.
 constexpr const char* kNoDatabase = "/nonexistent/autotune.db";
 
 bool exists(const std::string& path) {
@@ -63,7 +63,7 @@ void Session::warn(const std::string& text) {
     note(LogLevel::warn, text);
 }
 
-// Messages on standard error also go to the log, unless that is standard error too.
+// Messages on standard error also go to the log, unless the log is standard error, too.
 void Session::note(LogLevel level, const std::string& text) {
     if (log_ != nullptr && !log_->is_on_standard_error()) autotune::log_to(log_, level, "autotune", [&] { return text; });
 }
@@ -80,13 +80,13 @@ void Session::complain(const std::string& text) {
     note(LogLevel::error, text);
 }
 
-// Warns if it is not at its usual place.
+// Warns if the place is not the usual one.
 const std::string& Session::told(const Place& place) {
     if (!place.warning.empty()) warn(place.warning);
     return place.path;
 }
 
-// A message gets a line of its own, even while progress is shown.
+// Ends the progress line, so that a message gets a line of its own.
 void Session::clear_progress() {
     if (streams_.err_is_terminal) err() << "\r\x1b[K";
 }
@@ -127,7 +127,7 @@ db::WinnerStore& Session::open(std::string path, db::OpenOptions options, bool e
 db::WinnerStore& Session::open_store() {
     if (arguments_.has("db")) return open_store_at(arguments_.text("db"));
     const std::string path = told(places_.database_to_write());
-    // Shipped winners can be used all the same, and a new winner is printed.
+    // Shipped winners can still be used, and a new winner is printed.
     stores_nothing_ = path.empty();
     if (stores_nothing_) return open(kNoDatabase, {.read_only = true, .create = false, .missing_is_empty = true}, true);
     return open(path, {.or_read_only = true});
@@ -192,7 +192,7 @@ void Session::learn_versions(Gpu& gpu) {
     }
 }
 
-// --jobs, else AUTOTUNE_JOBS; 0: as many as this machine has room for.
+// The value of --jobs, or else of AUTOTUNE_JOBS. 0 means as many as this machine has room for.
 int Session::jobs() const {
     constexpr IntegerRange kJobs{.least = 1, .most = 1024};
     if (arguments_.has("jobs")) return static_cast<int>(arguments_.integer("jobs", 0, kJobs));

@@ -79,7 +79,7 @@ std::string conditions_text(const tuner::BenchResult& result) {
     return text + "\n";
 }
 
-// Prints one table after the other, made on the run's shared processes; results over all of them come at the end.
+// Prints one table after the other, made on the run's shared processes. Results over all tables come at the end.
 class BenchPrinter {
   public:
     BenchPrinter(Session& session, const Gpu& gpu, db::WinnerStore& store)
@@ -144,7 +144,7 @@ void BenchPrinter::print_csv() {
     session_.out() << csv_of(rows);
 }
 
-// For one problem its rows as bars, for several a roofline plot; these must be of one op, whose rate is on the axis.
+// Draws one problem's rows as bars, and several problems as a roofline plot. These must be of one op, whose rate is on the axis.
 void BenchPrinter::plot(const std::string& path) {
     if (done_.empty()) return;
     const Op& op = session_.catalogue().op_of(done_.front().problem);

@@ -57,7 +57,7 @@ std::string card_text(const CardFacts& card) {
     return text;
 }
 
-// Sets `gpu` if there is one.
+// Sets `gpu` if there is a GPU.
 std::vector<Finding> look_at_gpu(Session& session, std::optional<Gpu>& gpu) {
     if (!session.services().driver_installed()) {
         const std::string text = "no CUDA driver (libcuda.so.1) is installed: kernels can be compiled and ranked, not timed";
@@ -144,7 +144,7 @@ Finding look_at_database(Session& session) {
     }
 }
 
-// Stored winners that are not used; no finding if all are.
+// Reports stored winners that are not used. There is no finding if all are used.
 std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>& gpu) {
     std::vector<Finding> findings;
     try {
@@ -156,18 +156,18 @@ std::vector<Finding> look_at_winners(Session& session, const std::optional<Gpu>&
         if (gpu) note(winners_of_other_cards_text(store, gpu->device.identity));
         note(portfolios_passed_over_text(session));
     } catch (const Error&) {
-        // The check of the database reports it.
+        // The check of the database reports this error.
     }
     return findings;
 }
 
-// The cost models' errors, learned from trials on this card; no finding without a card or such trials.
+// Reports the cost models' errors, learned from trials on this card. There is no finding without a card or such trials.
 std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>& gpu) {
     if (!gpu) return {};
     try {
         const std::vector<CostCorrection> all = session.open_store_if_any().corrections(gpu->device.identity.key(), "");
         if (all.empty()) return {};
-        std::map<std::string, std::pair<int, double>> families;  // number of problems, and the weighted sum of deviations
+        std::map<std::string, std::pair<int, double>> families;  // the number of problems, and the weighted sum of deviations
         for (const CostCorrection& one : all) {
             families[one.family].first += one.problems;
             families[one.family].second += one.problems * one.deviation;
@@ -182,11 +182,11 @@ std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>
                          "it; to reset it: sqlite3 {} 'DELETE FROM learning'",
                          text, session.database_path())}};
     } catch (const Error&) {
-        return {};  // the check of the database reports it
+        return {};  // the check of the database reports this error
     }
 }
 
-// File systems shared by several machines: SQLite's locks cannot be trusted there.
+// Whether several machines share the folder's file system, where SQLite's locks cannot be trusted.
 bool is_network_folder(const std::string& folder) {
     constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
     struct statfs facts = {};
@@ -195,7 +195,7 @@ bool is_network_folder(const std::string& folder) {
     return type == nfs || type == smb || type == smb2 || type == cifs || type == fuse || type == lustre;
 }
 
-// Reports what is unusual about a folder that can be used. `because`: why it is not the usual one.
+// Reports what is unusual about a folder that can be used. `because` says why it is not the usual one.
 Finding look_at_folder(const std::string& name, const std::string& folder, const std::string& because) {
     struct stat facts = {};
     const bool is_made = stat(folder.c_str(), &facts) == 0;
@@ -212,7 +212,7 @@ Finding look_at_place(const std::string& name, const Place& place) {
     return place.path.empty() ? Finding{name, Health::note, place.warning} : look_at_folder(name, place.path, place.warning);
 }
 
-// Creates nothing, like commands that only read.
+// Creates nothing, because commands that only read create nothing.
 Finding look_at_database_folder(Session& session) {
     const std::string path = session.database_path();
     const Place found = session.arguments().has("db") ? Place{path, ""} : session.places().database_to_read();
@@ -253,7 +253,7 @@ ExitCode run_doctor(Session& session, const Arguments&) {
     if (session.json()) {
         print_json(session, {{"ok", code == ExitCode::done}, {"checks", checks}});
     } else {
-        session.out() << table.to_string().substr(1);  // without the empty title line
+        session.out() << table.to_string().substr(1);  // the first character would be an empty title line
     }
     return code;
 }

@@ -25,8 +25,8 @@ namespace {
 // A device to explain for: the present GPU, a card that --device-key names, or one that represents its architecture.
 struct Subject {
     Device device;
-    std::optional<db::Provenance> today{};  // the provenance of the present GPU
-    bool is_exact = true;                   // only winners of this card count
+    std::optional<db::Provenance> today{};  // the provenance that a winner of the present GPU would have
+    bool is_exact = true;                   // whether only winners of this card count
 };
 
 // A winner to explain, and the other cards that have one too.
@@ -50,8 +50,8 @@ std::optional<db::Winner> newest_winner(const db::WinnerStore& store, const Prob
     return best;
 }
 
-// The winner for the subject. If the subject represents an architecture, the newest winner of any such card, and the subject
-// becomes that card.
+// Finds the winner for the subject. If the subject represents an architecture, this is the newest winner of any such card, and
+// the subject becomes that card.
 FoundWinner find_winner(const db::WinnerStore& store, const Problem& problem, Subject& subject) {
     std::map<std::string, DeviceIdentity> cards;
     FoundWinner found{.winner = newest_winner(store, problem, subject, cards)};
@@ -70,7 +70,8 @@ FoundWinner find_winner(const db::WinnerStore& store, const Problem& problem, Su
     return found;
 }
 
-// "Winners of this problem are on record for other cards too: NVIDIA H100 (sm_90a, 132 SMs). --device-key KEY explains one: ..."
+// Text for other cards: "Winners of this problem are on record for other cards too: NVIDIA H100 (sm_90a, 132 SMs). --device-key
+// KEY explains one: ..."
 std::string other_cards_text(const std::vector<DeviceIdentity>& cards) {
     std::vector<std::string> names, keys;
     for (const DeviceIdentity& card : cards) {
@@ -120,7 +121,7 @@ Json drops_json(const std::vector<Drop>& drops) {
     return list;
 }
 
-// Members from the evidence, in addition to the winner itself.
+// Adds members from the evidence, besides the winner itself.
 void add_winner_json(Json& json, const db::Winner& winner, const Freshness& freshness, bool compared) {
     json["against_rivals"] = standing_word(standing_of(winner.evidence));
     json["evidence"] = evidence_json(winner.evidence);
@@ -196,7 +197,7 @@ void explain_untuned(Session& session, const Subject& subject, const Problem& pr
                   << wrapped("           ", untuned_text(*choice), session.text_columns());
 }
 
-// The result, printed before the problem and the device.
+// The result in one line, printed before the problem and the device.
 std::string first_line(const std::optional<db::Winner>& winner, const Freshness& freshness) {
     if (!winner) return "No winner is on record.";
     if (!freshness.usable) return "The stored winner is not used: " + freshness.because + ".";

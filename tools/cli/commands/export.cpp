@@ -17,7 +17,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kNamed = 20;  // number of omitted rows that are listed
+constexpr std::int64_t kNamed = 20;  // so many omitted rows are listed
 
 // The rows that were tuned here and that an import accepts, oldest first. Shipped rows are the same for everybody.
 class ExportedRows {
@@ -27,7 +27,7 @@ class ExportedRows {
 
     // Calls `use` until it returns false.
     void each(const std::function<bool(const db::Winner&)>& use);
-    // Reports the omitted rows and, if nothing was written, why. Exit 7 if a row was omitted.
+    // Reports the omitted rows and, if nothing was written, the reason. Returns exit code 7 if a row was omitted.
     ExitCode finish(std::int64_t written);
     std::int64_t left_out() const { return left_out_ + invalid_rows(); }
 
@@ -121,12 +121,12 @@ ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& dat
         ++written;
         return session.out().good();
     });
-    const ExitCode code = rows.finish(written);  // before the end of the document, which includes its warnings
+    const ExitCode code = rows.finish(written);  // This comes before the end of the document, which includes its warnings.
     list.finish({{"written", written}, {"left_out", rows.left_out()}});
     return code;
 }
 
-// Throws the error for which the file could not be written.
+// Throws an error that says why the file could not be written.
 void require(std::error_code failed, const std::string& path) {
     if (!failed) return;
     throw Error(ErrorCode::internal, "cannot write all of '" + path + "': " + failed.message() +

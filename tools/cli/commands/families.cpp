@@ -35,7 +35,7 @@ FamilyFacts facts_of(const Family& family, const Problem& problem, const std::ve
         }
         SearchSpace space = family.space(problem, device);
         facts.legal.emplace_back(device.arch(), space.count().legal);
-        // The newest architecture has the most parameter values; the list is ascending.
+        // The list is ascending, and the newest architecture has the most parameter values.
         facts.space = std::move(space);
     }
     return facts;
@@ -93,7 +93,7 @@ Problem showcase_problem(Session& session, const Op& op) {
         {.op = aliases.empty() ? std::string(op.name()) : aliases.front().name, .shape = showcase_shape(op), .options = {}});
 }
 
-// Families to show for one problem; without names all of the op.
+// The families to show for one problem. Without names these are all of the op.
 struct Shown {
     Problem problem;
     std::vector<std::string> families{};
@@ -108,7 +108,8 @@ Problem problem_of_op(Session& session, const std::string& name) {
     return session.catalogue().problem({.op = name, .shape = showcase_shape(op), .options = {}});
 }
 
-// "gemm/mma" is one family, "mma" that of every op that has it, "gemm" or "hgemm" all of an op.
+// The families that a name means: "gemm/mma" is one family, "mma" that family of every op that has it, "gemm" or "hgemm" all
+// families of an op.
 std::vector<Shown> shown_for(Session& session, const std::string& name) {
     const Catalogue& catalogue = session.catalogue();
     std::vector<std::string> names = op_names(catalogue);
@@ -140,7 +141,7 @@ std::vector<std::string> names_of(const Op& op) {
     return names;
 }
 
-// The op of names that are given with a --shape: families of one op, or that op's own name.
+// The op of names that are given with a --shape. They are families of one op, or that op's own name.
 std::string op_of_names(Session& session, const std::vector<std::string>& names) {
     std::vector<std::string> ops, spellings;
     for (const std::string& name : names) {
@@ -160,7 +161,7 @@ std::string op_of_names(Session& session, const std::vector<std::string>& names)
     return aliases.empty() ? ops.front() : aliases.front().name;
 }
 
-// Words, --family, --op and --shape together.
+// Everything that words, --family, --op and --shape ask for.
 std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
     std::vector<std::string> names = arguments.words();
     for (const std::string& name : arguments.list("family")) names.push_back(name);
@@ -171,7 +172,7 @@ std::vector<Shown> all_shown(Session& session, const Arguments& arguments) {
             const bool is_named = arguments.has("op") || names.empty();
             const std::string op = is_named ? arguments.text("op") : op_of_names(session, names);
             problems = problems_of_op(session, op);
-            // "hgemm" with a shape means all of its families.
+            // With a shape "hgemm" means all families of the op.
             if (!is_named)
                 std::erase_if(names, [&](const std::string& name) {
                     return session.catalogue().find_op(known_word(name, op_names(session.catalogue()))) != nullptr;
@@ -214,7 +215,7 @@ Json interface_json(const Op& op, const Problem& problem) {
     return {{"tensors", tensors}, {"attributes", attributes}, {"scalars", scalars}, {"in_place", op.works_in_place()}};
 }
 
-// Every name that --op accepts.
+// The ops, with every name that --op accepts.
 Json ops_json(Session& session) {
     Json ops = Json::array();
     for (const Op* op : session.catalogue().ops()) {

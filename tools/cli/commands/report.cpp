@@ -21,9 +21,10 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::int64_t kProblemsByDefault = 40;
-constexpr std::size_t kConsidered = 1000;  // newest winners that are considered: reading a winner's rivals takes a look-up each
+// Only so many of the newest winners are considered, because reading a winner's rivals takes a look-up each.
+constexpr std::size_t kConsidered = 1000;
 
-// The present GPU if it can be queried; a report needs none.
+// The present GPU if it can be queried. A report does not need one.
 std::optional<Gpu> gpu_if_any(Session& session) {
     try {
         std::optional<Gpu> gpu = session.find_gpu();
@@ -35,8 +36,8 @@ std::optional<Gpu> gpu_if_any(Session& session) {
     }
 }
 
-// Clock and bandwidth are not stored: they are those of the present GPU if it is the same, else of the architecture's well-known
-// card.
+// The device of a winner. Clock and bandwidth are not stored, so they are those of the present GPU if it is the same, else of the
+// architecture's well-known card.
 Device device_of(const db::Winner& winner, const std::optional<Gpu>& gpu) {
     if (gpu && gpu->device.identity.key() == winner.device.key()) return gpu->device;
     Device device = reference_device(arch_or_empty(winner.device)).value_or(Device{});
@@ -68,7 +69,7 @@ std::size_t limit_of(const Arguments& arguments) {
     return limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
 }
 
-// Winners that match the filter, at most `limit`: first those that were raced against a rival, then the newest.
+// At most `limit` winners that match the filter. First come those that were raced against a rival, then the newest.
 MatchingRows rows_to_report(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit) {
     MatchingRows rows = matching_rows(store, filter, std::max(limit, kConsidered));
     for (db::Winner& row : rows.winners) row = with_evidence(store, session.catalogue(), row);
@@ -93,7 +94,7 @@ Report report_of(Session& session, const db::WinnerStore& store, const RowFilter
     return report;
 }
 
-// The filter of a plot, which has one op and one device: without flags those of the newest winner.
+// The filter of a plot, which has one op and one device. Without flags they are those of the newest winner.
 RowFilter filter_of_plot(const db::WinnerStore& store, RowFilter filter) {
     std::optional<db::Winner> newest;
     scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
@@ -106,7 +107,7 @@ RowFilter filter_of_plot(const db::WinnerStore& store, RowFilter filter) {
     return filter;
 }
 
-// For a problem that has both a shipped winner and one tuned here, the one tuned here.
+// One winner of each problem. If a shipped winner and one tuned here exist, it is the one tuned here.
 std::vector<const ReportedProblem*> one_each(const Report& report) {
     std::vector<const ReportedProblem*> chosen;
     std::map<std::string, std::size_t> places;  // index in `chosen`, by problem
@@ -121,7 +122,7 @@ std::vector<const ReportedProblem*> one_each(const Report& report) {
     return chosen;
 }
 
-// All shown problems under one roofline.
+// Draws all shown problems under one roofline.
 std::string overview_svg(const Report& report, const Catalogue& catalogue) {
     if (report.problems.empty()) throw Error(ErrorCode::usage, "--plot: no winner matches, so there is nothing to draw");
     const ReportedProblem& first = report.problems.front();

@@ -106,8 +106,8 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t
     return ExitCode::done;
 }
 
-// The rows of one `show`, printed while they are read: a database of a million winners needs no more memory than one of a
-// thousand.
+// The rows of one `show`. They are printed while they are read, so a database of a million winners needs no more memory than one
+// of a thousand.
 class Listing {
   public:
     Listing(Session& session, const db::WinnerStore& store, const RowFilter& filter, std::size_t limit)
@@ -119,7 +119,7 @@ class Listing {
         list.finish({{"total", total}, {"shown", shown_}});
     }
 
-    // Reads twice, because the title line must name the columns of every row.
+    // Reads all rows twice, because the title line must name the columns of every row.
     void print_csv() {
         CsvColumns columns;
         each([&](const db::Winner& winner) { columns.learn(row_json(session_, identities_, winner)); });
@@ -127,7 +127,7 @@ class Listing {
         each([&](const db::Winner& winner) { session_.out() << columns.line(row_json(session_, identities_, winner)); });
     }
 
-    // One table per page of rows; columns are as wide as the page needs.
+    // Prints one table per page of rows. Columns are as wide as the page needs.
     void print_tables() {
         std::vector<db::Winner> page;
         const std::uint64_t total = each([&](const db::Winner& winner) {

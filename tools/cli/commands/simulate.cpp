@@ -78,8 +78,8 @@ void print_table(Session& session, const tuner::Simulation& simulation) {
                   << "\nmedian evaluations (95 % interval) runs that got there; median percent of the optimum's speed\n";
 }
 
-// Median percent of the optimum's speed by number of evaluations. The axis is logarithmic, because the first evaluations matter
-// most.
+// Draws the median percent of the optimum's speed by number of evaluations. The axis is logarithmic, because the first
+// evaluations matter most.
 plot::Svg curves(const tuner::Simulation& simulation) {
     plot::XyChart chart{
         .heading = {simulation.space, fmt::format("median of {} runs; {} points, best {} us",
@@ -117,7 +117,7 @@ Json simulation_json(const tuner::Simulation& simulation, const std::string& pat
             {"best_other", others}};
 }
 
-// One row per strategy; its curve is only plotted.
+// Adds one row per strategy. Curves are only plotted.
 void add_csv_rows(const tuner::Simulation& simulation, std::vector<Json>& rows) {
     for (const auto& strategy : simulation.strategies) {
         Json row{{"space", simulation.space}};

@@ -19,7 +19,7 @@
 namespace autotune::cli {
 namespace {
 
-// Damage ends the command. Rows that are skipped anyway are listed.
+// Throws if the file is damaged. Rows that commands skip are only listed.
 void check_file(Session& session, const db::WinnerStore& store) {
     const db::FileHealth health = store.check();
     if (!health.damage.empty()) {

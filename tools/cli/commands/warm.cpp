@@ -15,7 +15,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kMost = 8192;  // "*" stands for first extents from 1 to this
+constexpr std::int64_t kMost = 8192;  // "*" stands for first extents from 1 to this number
 
 struct Warmed {
     Problem problem;  // as requested
@@ -23,7 +23,7 @@ struct Warmed {
     tuner::CompiledRow row;
 };
 
-// Compiles one instance in the pool of compile workers. There is one, because every parameter is fixed.
+// Compiles a candidate in the pool of compile workers. There is one instance, because every parameter is fixed.
 tuner::CompiledRow compile(Session& session, const dispatch::WarmupEntry& served, tuner::TuneServices& services) {
     tuner::CompileOptions options;
     options.choice.families = {served.found.candidate.family};

@@ -13,7 +13,7 @@ std::vector<Completion> command_completions(const std::vector<Command>& commands
     return names;
 }
 
-// A command line up to the cursor: which flags have a value, and which still needs one.
+// A command line up to the cursor: which flags have a value, and which flag still needs one.
 struct TypedLine {
     GivenFlags given{};
     const Flag* waiting = nullptr;  // set if the last word is a flag that takes a value
@@ -53,7 +53,7 @@ std::vector<Completion> flag_completions(const std::vector<Flag>& flags, const G
     return words;
 }
 
-// "--op=hg": values after the flag's name.
+// Completes "--op=hg": offers values after the flag's name.
 Completions joined_completions(const std::vector<Flag>& flags, const std::string& typed, const GivenFlags& given,
                                const Catalogue& catalogue) {
     const std::size_t equals = typed.find('=');
@@ -64,7 +64,7 @@ Completions joined_completions(const std::vector<Flag>& flags, const std::string
     return completions;
 }
 
-// Words of a command that are not flags: a choice such as "bash|zsh" once, names of ops and families, or files.
+// Completes words that are not flags: a choice such as "bash|zsh" once, names of ops and families, or files.
 Completions plain_word_completions(const Command& command, const std::string& typed, std::size_t plain_words,
                                    const Catalogue& catalogue) {
     if (command.words.find("NAME") != std::string::npos) return {.words = beginning_with(typed, name_completions(catalogue))};

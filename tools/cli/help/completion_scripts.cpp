@@ -2,8 +2,8 @@
 
 namespace autotune::cli {
 
-// Bash also splits words at '=' and ':'. So the script splits the line at spaces only, and removes from each offered word the
-// part before the last such character.
+// Bash also splits words at '=' and ':'. So this script splits the line at spaces only, and removes the part before the last such
+// character from each offered word.
 std::string bash_completion() {
     return R"(# bash completion for autotune; printed by `autotune completion bash`
 _autotune() {

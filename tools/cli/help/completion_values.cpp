@@ -21,7 +21,7 @@ std::string text_of(const GivenFlags& given, const std::string& flag) {
     return found == given.end() ? "" : found->second;
 }
 
-// "gemm with acc=f32 dtype=f16": the meaning of an alias.
+// The meaning of an alias: "gemm with acc=f32 dtype=f16".
 std::string alias_text(const Op& op, const OpAlias& alias) {
     std::string text = std::string(op.name()) + " with";
     for (const auto& [name, value] : alias.presets) text += " " + name + "=" + value;
@@ -50,7 +50,7 @@ std::vector<Completion> family_completions(const GivenFlags& given, const Catalo
     return names;
 }
 
-// The problem on the line if it can be read, else one of the op with large extents.
+// The problem on the line if it can be read, else an example of the op with large extents.
 std::optional<Problem> problem_on(const GivenFlags& given, const Catalogue& catalogue) {
     const Op* op = catalogue.find_op(text_of(given, "op"));
     if (op == nullptr) return std::nullopt;
@@ -97,7 +97,7 @@ std::vector<Completion> config_completions(const GivenFlags& given, const Catalo
     return names;
 }
 
-// "block_m=" until a parameter is named, then "block_m=64" and its other values.
+// Offers "block_m=" until a parameter is named, then "block_m=64" and its other values.
 Completions parameter_completions(const std::string& typed, const GivenFlags& given, const Catalogue& catalogue) {
     const bool names = typed.find('=') == std::string::npos;
     std::map<std::string, std::string> about;
@@ -119,7 +119,7 @@ Completions parameter_completions(const std::string& typed, const GivenFlags& gi
     return completions;
 }
 
-// The items that are not in the list yet, appended to those that are.
+// Offers the items that are not in the list yet, each appended to the list.
 Completions list_completions(const std::string& typed, const std::vector<std::string>& items) {
     const std::string before = typed.substr(0, typed.rfind(',') == std::string::npos ? 0 : typed.rfind(',') + 1);
     const std::vector<std::string> there = split(before, ',');

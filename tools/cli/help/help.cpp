@@ -33,7 +33,7 @@ std::string flag_lines(const Flag& flag, std::size_t width) {
     return wrapped(left + indent.substr(left.size()), about);
 }
 
-// Width of the left column: that of the longest flag.
+// The width of the left column, which the longest flag determines.
 std::size_t left_width(const std::vector<Flag>& flags) {
     std::size_t width = 0;
     for (const Flag& flag : flags) {
@@ -58,7 +58,7 @@ std::string shapes_text(const Command& command) {
     return has_files ? "\n" + shapes_file_help() : "";
 }
 
-// "hgemm is gemm with acc=f32 dtype=f16. gemm: C = ..."
+// The meaning of a name: "hgemm is gemm with acc=f32 dtype=f16. gemm: C = ..."
 std::string meaning_of(const Op& op, const std::string& name) {
     std::string text;
     for (const OpAlias& alias : op.aliases()) {

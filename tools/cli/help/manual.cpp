@@ -8,10 +8,10 @@
 namespace autotune::cli {
 namespace {
 
-// A flag that at least this many commands have is described once for all.
+// a flag that at least this many commands have is described once for all of them
 constexpr std::ptrdiff_t kShared = 3;
 
-// Escapes text for roff: '-' stays the character that a shell accepts, and no line begins with a request.
+// Escapes text for roff. '-' stays the character that a shell accepts, and no line begins with a roff request.
 std::string roff(std::string_view text) {
     std::string escaped;
     for (const char c : text) {

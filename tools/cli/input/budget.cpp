@@ -11,11 +11,12 @@
 namespace autotune::cli {
 namespace {
 
-// A tune that counts trials ends after this all the same: no GPU is reserved for longer.
+// A tune that counts trials also ends after this time, so no GPU is reserved for longer.
 constexpr double kNoTimeLimit_s = 7.0 * 24 * 3600;
-constexpr double kLongestTime_s = 1000.0 * 24 * 3600;  // deadlines are counted in microseconds
+// The limit keeps deadlines, which are counted in microseconds, within range.
+constexpr double kLongestTime_s = 1000.0 * 24 * 3600;
 
-// "30 min": a number and the letters after it, in lower case.
+// A number and the letters after it in lower case, such as "30 min".
 struct Quantity {
     std::string_view number;
     std::string unit;
@@ -30,7 +31,7 @@ Quantity quantity_of(std::string_view text) {
     return quantity;
 }
 
-// In seconds; 0: not a unit of time.
+// The unit in seconds, or 0 if this is not a unit of time.
 double unit_s(std::string_view unit) {
     struct Unit {
         double seconds;
@@ -60,7 +61,7 @@ bool is_count(const Quantity& quantity) {
            quantity.number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// A time in `unit`, which also applies to a bare number.
+// Parses a time. A bare number is in `unit`.
 double parse_time(std::string_view text, const std::string& what, double bare_unit_s) {
     const Quantity quantity = quantity_of(text);
     const double unit = quantity.unit.empty() ? bare_unit_s : unit_s(quantity.unit);

@@ -14,7 +14,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr int kAskEvery_ms = 100;  // the longest delay until a signal is noticed
+constexpr int kAskEvery_ms = 100;  // a signal is noticed after at most this delay
 constexpr int kTellAfter_ms = 2000;
 
 [[noreturn]] void refuse(const std::string& path, int why) {
@@ -24,7 +24,7 @@ constexpr int kTellAfter_ms = 2000;
 
 }  // namespace
 
-// O_NONBLOCK: a pipe without a writer opens at once; the wait for data notices a stop.
+// O_NONBLOCK opens a pipe without a writer at once. The wait for data then notices a stop.
 InputFile::InputFile(const std::string& path, std::function<bool()> stopped, std::function<void(const std::string&)> waits)
     : path_(path),
       stopped_(std::move(stopped)),

@@ -8,7 +8,7 @@
 namespace autotune::cli {
 namespace {
 
-// Takes the parts of a text one after the other. Once a part is missing, all later parts count as missing.
+// Takes the parts of a text one after the other. If a part is missing, all later parts count as missing.
 class Parts {
   public:
     explicit Parts(std::string_view text) : rest_(text) {}
@@ -22,7 +22,7 @@ class Parts {
         }
         return value;
     }
-    // One of `letters`, in either case; 0 if none comes next.
+    // Takes one of `letters`, in either case. Returns 0 if none comes next.
     char one_of(std::string_view letters) {
         if (rest_.empty()) return 0;
         const char next = static_cast<char>(std::toupper(static_cast<unsigned char>(rest_.front())));

@@ -58,7 +58,7 @@ class CommandParser {
             refuse_value(error.what());
         }
         Parsed parsed{.kind = help_ ? Parsed::Kind::help : Parsed::Kind::run, .command = &command_, .arguments = {}};
-        if (help_) {  // for the named op, whatever else is on the line
+        if (help_) {  // --help is for the named op, whatever else is on the line
             for (std::size_t i = 0; i < flags_.size(); ++i)
                 if (flags_[i].name == "op" && !given_[i].values.empty()) parsed.arguments.add("op", given_[i].values.back());
             return parsed;
@@ -97,7 +97,8 @@ class CommandParser {
         if (word.size() == what.size() + 1) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());
     }
 
-    // For "--op=" CLI11 would take the next word as the value; "--json=no" would turn the switch off.
+    // Refuses values that CLI11 would misread. For "--op=" it would take the next word as the value, and "--json=no" would turn
+    // the switch off.
     void check_joined_value(const std::string& word) const {
         for (const Flag& flag : flags_) refuse_joined_value(flag, word);
     }
@@ -139,7 +140,7 @@ class CommandParser {
         for (const std::string& value : given.values) arguments.add(flag.name, checked_value(flag, value));
     }
 
-    // The value in the command's usual spelling. The op checks the values of its options.
+    // The value in the command's usual spelling. Values of op options are checked by the op.
     std::string checked_value(const Flag& flag, const std::string& value) const {
         const std::string what = "--" + flag.name;
         if (trimmed(value).empty()) throw Error(ErrorCode::usage, what + " is empty; give " + flag.form + hint());
@@ -176,7 +177,7 @@ Parsed parse(const std::vector<Command>& commands, const std::vector<const Op*>&
     std::string name = "tune";
     if (is_help(words.front())) {
         if (words.size() == 1) return {.kind = Parsed::Kind::help, .command = nullptr, .arguments = {}};
-        words.front() = "--help";  // "help tune --op X" and "--help tune" are "tune --help --op X"
+        words.front() = "--help";  // "help tune --op X" and "--help tune" mean "tune --help --op X"
         if (!words[1].starts_with('-')) std::swap(words[0], words[1]);
     }
     if (!words.front().starts_with('-')) {

@@ -26,7 +26,7 @@ std::map<std::string, std::string> op_options_of(Session& session) {
     return options;
 }
 
-// If the op has several extents, "64,64,64" is one shape with commas in it, not a list.
+// Refuses "64,64,64" for an op with several extents, where it is one shape with commas in it and not a list.
 void check_separators(const Op& op, const std::string& shape) {
     const std::vector<std::string> forms = split(op.shape_form(), '|');
     if (shape.find('x') != std::string::npos || forms.front().find('x') == std::string::npos) return;
@@ -35,7 +35,8 @@ void check_separators(const Op& op, const std::string& shape) {
     throw Error(ErrorCode::usage, "shape '" + shape + "': put x between extents: " + with_x.value_or(forms.front()));
 }
 
-// "n=4096,k=15" as the shape 4096x15: extents by their names in the op's shape form. Pieces without a name go on a list.
+// "n=4096,k=15" as the shape 4096x15. Names are those of the op's shape form. A piece without a name continues the list before
+// it.
 std::string positional_shape(const Op& op, const std::string& shape) {
     if (shape.find('=') == std::string::npos) return shape;
     std::vector<std::string> names = split(std::string(op.shape_form()), 'x');
@@ -83,7 +84,7 @@ std::vector<std::string> words_of_a_line(const Catalogue& catalogue) {
     return words;
 }
 
-// Flags that some line of --shapes did not override; the others have no effect.
+// Flags that some line of --shapes did not override. All others have no effect.
 using UsedFlags = std::set<std::string>;
 
 void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& problems, UsedFlags& used) {
@@ -108,7 +109,7 @@ void append_line(Session& session, const ShapeLine& line, std::vector<Problem>& 
     }
 }
 
-// A word in the file overrides the flag of its name. A flag that every line overrides is probably a mistake.
+// Warns of flags that every line overrides, which is probably a mistake. A word in the file overrides the flag of the same name.
 void warn_of_unused(Session& session, const UsedFlags& used) {
     const Arguments& arguments = session.arguments();
     for (const std::string& name : words_of_a_line(session.catalogue())) {
@@ -145,12 +146,12 @@ std::vector<Device> all_devices() {
     return devices;
 }
 
-// A named config, and its family. Configs that are not legal for a problem are not in its space, so they are looked up in the
-// op's example problems.
+// A named config and its family. A config that is not legal for a problem is not in its space, so it is looked up in the op's
+// example problems.
 struct NamedElsewhere {
     const Family* family = nullptr;
     NamedConfig named{};
-    std::string arch{};  // the first that has it
+    std::string arch{};  // the first architecture that has it
 };
 
 std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) {
@@ -164,7 +165,7 @@ std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) 
         std::optional<Problem> shown;
         try {
             shown = session.catalogue().problem(request);
-        } catch (const Error&) {  // some options are valid only for some extents
+        } catch (const Error&) {  // Some options are valid only for some extents.
             continue;
         }
         for (const Device& device : all_devices())
@@ -181,8 +182,8 @@ std::string why_not_chosen(const Problem& problem, const std::vector<Device>& de
     const std::string family(found.family->name());
     const bool is_chosen = families.empty() || std::find(families.begin(), families.end(), family) != families.end();
     if (!is_chosen) return "it is a config of " + family + ", and --family chooses " + join(families, ", ");
-    std::vector<Device> ordered = devices;  // devices of its own architecture first: their reasons tell more than that it needs
-                                            // another architecture
+    // Devices of its own architecture come first, because their reasons say more than that it needs another architecture.
+    std::vector<Device> ordered = devices;
     std::stable_partition(ordered.begin(), ordered.end(), [&](const Device& device) { return device.arch() == found.arch; });
     for (const Device& device : ordered) {
         if (const auto reason = why_unable(*found.family, problem, device)) return family + " does not take it: " + *reason;
@@ -246,7 +247,7 @@ std::string checked_name(Session& session, const std::string& given, const Probl
     return name;
 }
 
-// Splits "name=value" and checks that some space declares the parameter with that value. `what`: the flag.
+// Splits "name=value" and checks that some space declares the parameter with that value. `what` is the flag.
 std::pair<std::string, std::int64_t> checked_pin(const std::string& what, const std::string& text,
                                                  const std::vector<SearchSpace>& spaces) {
     const std::size_t equals = text.find('=');
@@ -293,7 +294,7 @@ tuner::Choice choice_on(Session& session, const Problem& problem, const std::vec
     choice.families = families_named(session, problem.op, arguments.list("family"));
     if (!arguments.has("config") && !arguments.has("param")) return choice;
     const std::vector<SearchSpace> spaces = spaces_for(session, problem, devices, choice.families);
-    // No family accepts the problem: the tuner reports each family's reason.
+    // If no family accepts the problem, the tuner reports each family's reason.
     if (spaces.empty()) return choice;
     if (arguments.has("config"))
         choice.named = checked_name(session, arguments.text("config"), problem, devices, choice.families, spaces);
@@ -346,7 +347,7 @@ std::string showcase_shape(const Op& op) {
     std::string shape = join(std::vector<std::string>(extent_count(op), "4096"), "x");
     try {
         op.problem({.op = std::string(op.name()), .shape = shape, .options = {}});
-    } catch (const Error&) {  // an op whose extents differ in kind
+    } catch (const Error&) {  // the op's extents differ in kind
         shape = op.examples().front().shape;
     }
     return shape;
@@ -354,7 +355,7 @@ std::string showcase_shape(const Op& op) {
 
 namespace {
 
-// `star`: the value of a first extent "*"; empty: "*" is not allowed.
+// `star` is the value of a first extent "*". If it is empty, "*" is not allowed.
 std::vector<Problem> read_problems(Session& session, const std::string& op_name, const std::string& star) {
     const Op& op = op_named(session, op_name);
     if (!session.arguments().has("shape")) {

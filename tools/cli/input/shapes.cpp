@@ -22,7 +22,7 @@ void append_range(const std::string& item, std::string_view text, std::vector<st
     const std::int64_t start = parse_integer(parts[0], "the start of " + what, {.least = 1});
     const std::int64_t stop = parse_integer(parts[1], "the stop of " + what, {.least = start});
     const std::int64_t step = parse_integer(parts[2], "the step of " + what, {.least = 1});
-    // Counted first, because stop may be so large that adding a step to it overflows.
+    // The values are counted first, because stop may be so large that adding a step to it overflows.
     const std::int64_t count = (stop - start) / step + 1;
     if (count > static_cast<std::int64_t>(kMostShapes - values.size())) too_many(text);
     for (std::int64_t i = 0; i < count; ++i) values.push_back(std::to_string(start + i * step));
@@ -41,7 +41,7 @@ std::vector<std::string> expand_extent(const std::string& extent, std::string_vi
     return values;
 }
 
-// "B*M": a batch before the first extent is an extent of its own.
+// "B*M" has a batch before the first extent. Both are expanded on their own.
 std::vector<std::string> expand_first_extent(const std::string& extent, std::string_view text) {
     const std::size_t star = extent.find('*');
     if (star == std::string::npos) return expand_extent(extent, text);

@@ -14,10 +14,10 @@ std::string place(const std::string& name, const toml::source_region& region) {
 }
 
 constexpr std::size_t kLongestLine = 65'536;
-constexpr std::ptrdiff_t kMostDots = 256;  // per line: a dotted key makes nested tables, one per part
+constexpr std::ptrdiff_t kMostDots = 256;  // a dotted key makes a nested table of each part, so the dots of a line are limited
 constexpr std::string_view kPlainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:*";
 
-// Reports characters that TOML forbids everywhere before the parser sees them.
+// Reports characters that TOML forbids everywhere, before the parser sees them.
 void require_text(const std::vector<std::string>& lines, const std::string& name) {
     for (std::size_t number = 1; number <= lines.size(); ++number) {
         const std::string& line = lines[number - 1];
@@ -34,7 +34,7 @@ void require_text(const std::vector<std::string>& lines, const std::string& name
     }
 }
 
-// "shape = 4096x4096x2048" is a common first mistake. Empty if the line has another form.
+// Advice for "shape = 4096x4096x2048", a common first mistake. Empty if the line has another form.
 std::string missing_quotes(const std::string& line) {
     const std::string content = line.substr(0, line.find('#'));
     const std::size_t equals = content.find('=');
@@ -59,7 +59,7 @@ std::string missing_quotes(const std::string& line) {
                                       (quoted.empty() ? why : "the value has to stand in quotes: " + quoted));
 }
 
-// A word in the form of the command line: strings unchanged, integers in decimals.
+// A value in the form of the command line: strings unchanged, integers in decimals.
 std::string word_of(const toml::node& node, std::string_view key, const std::string& name) {
     if (const auto text = node.value_exact<std::string>()) return *text;
     if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);

@@ -7,7 +7,7 @@ namespace autotune::plot {
 namespace {
 
 constexpr double kRow = 20, kBar = 14;
-constexpr double kMostLabel = 540;  // width of the longest name in the classic catalogue
+constexpr double kMostLabel = 540;  // the width of the longest name in the classic catalogue
 constexpr double kBottom = 34;
 
 double widest(const std::vector<Bar>& bars, std::string Bar::*words, double font_px) {

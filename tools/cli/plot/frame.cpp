@@ -7,8 +7,8 @@ namespace {
 
 constexpr double kMargin = 16;
 constexpr double kLine = 18;
-constexpr double kSubtitle_px = 11;  // its letters are narrower on average than those of the legend and the bars
-constexpr double kUnderLegend = 20;  // so that a mark at the top of the plot is not mistaken for a legend key
+constexpr double kSubtitle_px = 11;  // the subtitle's letters are narrower on average than those of the legend and the bars
+constexpr double kUnderLegend = 20;  // this space keeps a mark at the top of the plot from looking like a legend key
 
 // The position of each legend entry, line by line.
 std::vector<Point> legend_places(double width, double top, const std::vector<LegendEntry>& legend) {
@@ -23,7 +23,7 @@ std::vector<Point> legend_places(double width, double top, const std::vector<Leg
     return places;
 }
 
-// The subtitle in lines that fit, broken at spaces.
+// The subtitle in lines that fit. Lines break at spaces.
 std::vector<std::string> subtitle_lines(double width, const std::string& subtitle) {
     std::vector<std::string> lines;
     std::istringstream words(subtitle);

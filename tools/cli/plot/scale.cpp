@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kTicks = 5;
 
-// 1, 2 or 5 times a power of ten, at least `least`.
+// The smallest number that is 1, 2 or 5 times a power of ten and at least `least`.
 double round_step(double least) {
     const double power = std::pow(10, std::floor(std::log10(least)));
     for (const double factor : {1.0, 2.0, 5.0}) {

@@ -16,7 +16,7 @@ struct Colours {
     std::array<const char*, kSeriesColours> series;
 };
 
-// Contrast of at least 4.5 with the background; the first four are distinguishable for colour-blind readers.
+// The colours have a contrast of at least 4.5 with the background, and colour-blind readers can distinguish the first four.
 constexpr Colours kLight = {"#ffffff",
                             "#1f2328",
                             "#59636e",
@@ -86,7 +86,7 @@ std::string stylesheet() {
            ".grid{stroke-width:1}.axis{stroke-width:1}.limit{stroke-width:1.5;stroke-dasharray:5 4}"
            ".curve{fill:none;stroke-width:2;stroke-linejoin:round}.whisker{stroke-width:1.5;opacity:.65}.mark{stroke:none}" +
            rules(kLight) + "@media (prefers-color-scheme:dark){" + rules(kDark) + "}" +
-           // After the colours: a curve is never filled and a mark has no outline, whatever its series.
+           // These rules come after the colours, because a curve is never filled and a mark has no outline, whatever its series.
            ".curve{fill:none}.mark{stroke:none}";
 }
 

@@ -8,10 +8,10 @@ namespace autotune::plot {
 namespace {
 
 constexpr double kLeft = 68, kRight = 24;
-constexpr double kUnder = 44;         // ticks and title below the plot
-constexpr double kUsualHeading = 80;  // title, subtitle and one line of legend
-constexpr double kTitle = 12;         // the axis title, below rotated names
-constexpr double kMostTurned = 220;   // height for the names of categories
+constexpr double kUnder = 44;         // room for ticks and title below the plot
+constexpr double kUsualHeading = 80;  // room for title, subtitle and one line of legend
+constexpr double kTitle = 12;         // room for the axis title, below rotated names
+constexpr double kMostTurned = 220;   // room for the names of categories
 
 struct Frame {
     Scale x, y;
@@ -65,12 +65,13 @@ double room_of_category(const XyChart& chart) {
     return (chart.width - kLeft - kRight) / std::max<double>(1, static_cast<double>(chart.categories.size()));
 }
 
-// Names that do not fit next to each other are rotated.
+// Whether names do not fit next to each other and are rotated.
 bool turns_names(const XyChart& chart) {
     return widest_category(chart) + 6 > room_of_category(chart);
 }
 
-// Rotated names need a line's height each: if there is not enough room, only every second, third, ... is shown.
+// Every how many-th name is shown. Rotated names need a line's height each, so without room only every second, third, ... is
+// shown.
 std::size_t name_step(const XyChart& chart) {
     constexpr double line = 12;
     return static_cast<std::size_t>(std::max(1.0, std::ceil(line / room_of_category(chart))));
@@ -142,7 +143,7 @@ Svg draw(const XyChart& chart) {
         const Series& series = chart.series[i];
         if (!series.name.empty()) legend.push_back({series.name, series.colour.value_or(i), series.mark});
     }
-    // A heading of many lines makes the drawing higher, not the plot lower.
+    // A heading of many lines makes the drawing higher and leaves the plot as high as it is.
     const double grown = std::max(0.0, heading_height(chart.width, chart.heading, legend) - kUsualHeading);
     Svg svg(chart.width, chart.height + grown + extra_height(chart));
     const double top = draw_heading(svg, chart.heading, legend) + 6;

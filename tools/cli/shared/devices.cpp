@@ -92,7 +92,7 @@ CardTrouble why_not_free(Session& session, const Gpu& gpu) {
 
 namespace {
 
-// If all GPUs were requested, one with a problem is skipped; otherwise it throws.
+// If all GPUs were requested, a GPU with a problem is skipped. Otherwise this throws.
 std::vector<Gpu> without_trouble(Session& session, std::vector<Gpu> gpus, bool is_all,
                                  CardTrouble (*trouble_of)(Session&, const Gpu&), const char* none) {
     std::vector<Gpu> free;

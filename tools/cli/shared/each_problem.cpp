@@ -34,7 +34,7 @@ void report_failure(Session& session, const Problem& problem, const Error& error
                          {"exit_code", static_cast<int>(exit_code_of(error.code()))}});
 }
 
-// `is_alone`: there is only one problem, so its error is the command's error.
+// `is_alone` says that there is only one problem, so its error is the command's error.
 ExitCode run_each(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one,
                   bool is_alone) {
     std::vector<ExitCode> codes;
@@ -60,7 +60,7 @@ ExitCode run_each(Session& session, const std::vector<Problem>& problems, const 
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
     if (codes.empty()) return ExitCode::done;
-    // A result that is not stored is the most urgent.
+    // If a result was not stored, its exit code is the most urgent.
     if (std::find(codes.begin(), codes.end(), ExitCode::database) != codes.end()) return ExitCode::database;
     const bool alike = std::all_of(codes.begin(), codes.end(), [&](ExitCode code) { return code == codes.front(); });
     return alike ? codes.front() : ExitCode::some_failed;

@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::size_t kReasons = 3;  // that are told
 constexpr std::size_t kOtherCards = 4;
-constexpr std::size_t kLookedAt = 2'000;  // rows whose config is checked for its problem: 0.2 ms each
+constexpr std::size_t kLookedAt = 2'000;  // for so many rows the config is checked for its problem, which takes 0.2 ms each
 
-// "REASON (12); REASON (3); other reasons (2)", the most frequent first.
+// The reasons with their counts, the most frequent first: "REASON (12); REASON (3); other reasons (2)".
 std::string reasons_text(const std::map<std::string, std::uint64_t>& counts) {
     std::vector<std::pair<std::uint64_t, std::string>> ordered;
     for (const auto& [why, count] : counts) ordered.emplace_back(count, why);
@@ -46,7 +46,7 @@ std::uint64_t sum_of(const std::map<std::string, std::uint64_t>& counts) {
     return sum;
 }
 
-// "memory 96 GiB, here 140 GiB; memory bus 6144 bits, here 6016 bits".
+// How two cards differ: "memory 96 GiB, here 140 GiB; memory bus 6144 bits, here 6016 bits".
 std::string difference_text(const DeviceIdentity& theirs, const DeviceIdentity& ours) {
     std::string text;
     const auto add = [&](const char* what, int there, int here, const char* unit) {

@@ -18,7 +18,7 @@
 namespace autotune::cli {
 namespace {
 
-// Same problem, device, template and layer.
+// Whether two rows have the same problem, device, template and layer.
 bool same_row(const db::Winner& a, const db::Winner& b) {
     return a.shipped == b.shipped && a.template_identity == b.template_identity && a.device.key() == b.device.key() &&
            a.candidate.family == b.candidate.family;
@@ -47,7 +47,7 @@ Json taken_json(const std::string& file, const db::TakeReport& report) {
             {"doubted", report.doubted}};
 }
 
-// Rows of a user's op are of use only where its kernel file is given.
+// The reason for rows of a user's op whose kernel file was not given.
 constexpr std::string_view kNoKernelFile = "kernel file not here";
 
 bool lacks_its_kernel_file(const Catalogue& catalogue, const db::Winner& winner) {
@@ -73,14 +73,14 @@ RowFilter row_filter_of(Session& session) {
 std::uint64_t scan_rows(const db::WinnerStore& store, const RowFilter& filter, std::size_t limit,
                         const std::function<bool(const db::Winner&)>& use) {
     if (filter.problems.empty()) {
-        // For the whole table the database counts instead of reading: 100,000 rows are listed in the time of fifty.
+        // If the whole table is listed, the database counts rows instead of reading them, so 100,000 rows take the time of fifty.
         if (limit > 0) store.scan({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = limit}, use);
         return static_cast<std::uint64_t>(
             store.count({.op = filter.op, .class_key = "", .device_key = filter.device_key, .limit = SIZE_MAX}));
     }
     std::uint64_t total = 0;
     bool goes_on = true;
-    std::set<std::string> seen;  // a list of shapes may name one twice
+    std::set<std::string> seen;  // a list of shapes may name a shape twice
     for (const Problem& problem : filter.problems) {
         if (!seen.insert(problem.key()).second) continue;
         const db::Filter one{
@@ -147,7 +147,7 @@ db::TakeOptions take_options(Session& session) {
     const auto identities = std::make_shared<TemplateIdentities>(session.catalogue());
     return {.former = former_templates(session.catalogue()),
             .check = [identities](const db::Winner& winner) -> db::RowVerdict {
-                // Kept for whoever has the file, and in doubt until it was raced here.
+                // The row is kept for commands that have the file, and is in doubt until it was raced here.
                 if (lacks_its_kernel_file(identities->catalogue(), winner)) return {std::nullopt, std::string(kNoKernelFile)};
                 const RowJudgement judged = judge(*identities, winner);
                 if (judged.verdict == RowJudgement::Verdict::unusable) return {db::Refusal::unusable, judged.why};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kFileName = "/unstored.jsonl";
 
-// One write, so that lines of several processes do not mix; a line that a full disk cut off is removed.
+// Writes the line at once, so that lines of several processes do not mix. If a full disk cuts it off, it is removed again.
 bool append_line(const std::string& path, const std::string& line) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.open()) return false;
@@ -40,7 +40,7 @@ Unstored save_unstored_winner(Session& session, const db::Winner& winner, const 
     if (because.empty()) return {};
     Unstored unstored{.because = because, .file = "", .line = records::to_json_line(winner)};
     Places& places = session.places();
-    // Also the usual folder of the state: one line may fit where nothing else does.
+    // The usual folder of the state is tried too, because one line may fit where nothing else does.
     for (const std::string& folder : {places.state().path, places.usual_state_folder(), places.cache().path,
                                       make_fallback_home().empty() ? fallback_home() : ""}) {
         if (folder.empty() || make_private_folders(folder) != 0 || !append_line(folder + kFileName, unstored.line)) continue;

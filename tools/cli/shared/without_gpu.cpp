@@ -20,7 +20,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr int kCompiledByDefault = 24;  // about ten seconds on two cores
+constexpr int kCompiledByDefault = 24;  // so many take about ten seconds on two cores
 constexpr std::int64_t kShownByATune = 5;
 
 tuner::CompileOptions compile_options_of(Session& session, const Problem& problem, const Device& device) {
@@ -31,25 +31,25 @@ tuner::CompileOptions compile_options_of(Session& session, const Problem& proble
             .keep_folder = arguments.text("keep")};
 }
 
-// Why compiled kernels are not stored; empty: they are. Checked again at the end, because a disk may be full by then.
+// Why compiled kernels are not stored, or "". It is checked again at the end, because a disk may be full by then.
 std::string why_not_cached(Session& session) {
     const Place& cache = session.places().cache();
     return cache.path.empty() ? cache.warning : jit::CubinCache(cache.path).why_not_usable();
 }
 
-// Whether any candidate has a cubin, usable or rejected.
+// Whether any candidate has a cubin, whether usable or rejected.
 bool has_kernel(const std::vector<tuner::CompiledRow>& rows) {
     return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status != TrialStatus::compile_failed; });
 }
 
-// If every candidate fails to compile, the compiler is at fault, not the configs.
+// The exit code. If every candidate fails to compile, the compiler is at fault and not the configs.
 ExitCode exit_code_of_rows(const std::vector<tuner::CompiledRow>& rows) {
     const bool any = std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.status == TrialStatus::ok; });
     if (any) return ExitCode::done;
     return has_kernel(rows) ? ExitCode::no_valid_config : ExitCode::error;
 }
 
-// How many candidates of `rows` a table shows; `otherwise` if no flag says, 0: all.
+// How many candidates of `rows` a table shows. `otherwise` is the number if no flag gives one; 0 means all.
 std::size_t shown_rows(const Arguments& arguments, std::int64_t otherwise, std::size_t rows) {
     const std::int64_t top = arguments.has("all") ? 0 : arguments.integer("top", otherwise);
     return top == 0 ? rows : std::min(rows, static_cast<std::size_t>(top));
@@ -57,7 +57,7 @@ std::size_t shown_rows(const Arguments& arguments, std::int64_t otherwise, std::
 
 // The kind of a run of compile_for(), and whether it compiled a kernel.
 struct Purpose {
-    bool is_tune = false;  // a tune that found no GPU
+    bool is_tune = false;  // it is a tune that found no GPU
     bool has_kernels = false;
 };
 
@@ -102,7 +102,7 @@ ExitCode compile_one(Session& session, const db::WinnerStore& store, const Devic
                      Purpose& purpose) {
     ProgressLine progress(session);
     tuner::TuneServices services = session.tune_services(device, nullptr, &progress);
-    // Nothing is timed meanwhile, so no processor must stay free.
+    // Nothing is timed meanwhile, so no processor must stay free for that.
     if (services.workers.compile_workers == 0) services.workers.compile_workers = usable_compilers(0);
     const tuner::CompileOptions options = compile_options_of(session, problem, device);
     const auto rows = session.services().compile_ranked(problem, options, services);
@@ -183,7 +183,7 @@ void check_arch_is_the_gpus(Session& session, const std::vector<Problem>& proble
 
 namespace {
 
-// The same tune, for another machine.
+// Prints the same tune as a command for a machine with a GPU.
 void print_next_step(Session& session, const std::vector<Problem>& problems) {
     const Arguments& arguments = session.arguments();
     session.out() << "Next: run it where there is an NVIDIA GPU with its driver, which finds the fastest kernel and stores it:\n";

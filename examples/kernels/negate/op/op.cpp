@@ -42,13 +42,13 @@ class NegateOp final : public Op {
         return {{"negate", "1048576", {}}, {"negate", "1000003", {{"align", "4"}}}};
     }
     std::vector<TensorForm> tensors() const override { return {{"x", Access::in, {"n"}}, {"y", Access::out, {"n"}}}; }
-    // From the words of the command.
+    // Makes a problem from the words of the command.
     Problem problem(const ProblemRequest& request) const override {
         const RequestOptions options(*this, request);
         const std::vector<int> align = parse_alignments(options, sizeof(float), {"x", "y"});
         return make_problem(parse_shape(request.shape, "N", {0, kLargestExtent}).extents[0], align[0], align[1]);
     }
-    // From the tensors of a program.
+    // Makes a problem from the tensors of a program.
     DescribedProblem described(const ProblemDescription& description) const override {
         const DescribedTensors tensors(*this, description);
         const Dim x = tensors.dims("x")[0];
@@ -67,10 +67,10 @@ class NegateOp final : public Op {
     // ---- OpOracle: the right results ----
     std::vector<OpTest> tests(const Problem&) const override {
         OpTest test{.name = "exact", .fills = {}, .outputs = {{.tensor = 1}}, .is_typical = true};
-        test.fills = {Fill::normal(), Fill::nan()};  // fills of x, and of y before the launch
+        test.fills = {Fill::normal(), Fill::nan()};  // The fills of x, and of y before the launch.
         return {test};
     }
-    // The values of reference.cuh's placeholders, and its launch.
+    // The values of reference.cuh's placeholders, and the reference's launch.
     std::vector<Binding> reference_facts(const Problem&) const override { return {{"element_type", DType::f32}}; }
     LaunchPlan reference_plan(const Problem& problem, const OpTest&) const override {
         const std::int64_t n = problem.extent("n");
@@ -81,7 +81,7 @@ class NegateOp final : public Op {
         step.arguments = {TensorArg{0}, ExpectedArg{}, BoundArg{}, I64Arg{n}};
         return {.steps = {step}};
     }
-    // The same in C++, for tests without a GPU.
+    // The reference in C++, for tests without a GPU.
     std::vector<Expected> reference_on_host(const Problem&, const OpTest&,
                                             std::span<const std::vector<double>> tensors) const override {
         Expected y;

@@ -142,7 +142,7 @@ JsonList::~JsonList() {
     try {
         finish(Json::object());
     } catch (...) {
-        // A destructor must not throw; the command is already ending with an error.
+        // A destructor must not throw, and the command is already ending with an error.
     }
 }
 

@@ -20,7 +20,7 @@ using plot::Series;
 using plot::Svg;
 using plot::XyChart;
 
-constexpr double kPlot_px = 900;  // width of a plot that has a file of its own
+constexpr double kPlot_px = 900;  // the width of a plot that has a file of its own
 
 std::string speed_title(const Op& op) {
     return "speed (" + rate_title(op) + ")";
@@ -34,7 +34,7 @@ bool is_rival(const tuner::BenchRow& row) {
     return !row.candidate;
 }
 
-// A family, "winner" or a rival: rows of one group share a colour.
+// The group of a row: its family, "winner" or its rival. Rows of one group have the same colour.
 std::string group_of(const tuner::BenchRow& row) {
     return row.name == "winner" || is_rival(row) ? row.name : row.candidate->family;
 }
@@ -79,7 +79,7 @@ std::string shared_class(const std::vector<Benched>& benched) {
     return alike ? first : benched.front().problem.op + ", several classes";
 }
 
-// Ours, then the rivals in their order. A problem's own entry is the row that ratios refer to.
+// Our row comes first, then the rivals in their order. Ratios refer to a problem's first row.
 std::vector<std::string> contenders_of(const std::vector<Benched>& benched) {
     std::vector<std::string> names = {"autotune"};
     for (const Benched& one : benched) {
@@ -112,7 +112,8 @@ Sample rate_sample(const Benched& benched, const tuner::BenchRow& row, const Op&
                                  rate_text(op, benched.problem, timing.median_us), rate_title(op))};
 }
 
-// Against FLOP per byte. If the rate is in bytes, against bytes, because all such problems have one intensity.
+// Plots rates against FLOP per byte. If the rate is in bytes, it plots against bytes, because all such problems have the same
+// intensity.
 Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, const Op& op, double width) {
     const bool by_bytes = op.rate_unit() == "gb_per_s";
     const Roofline roofline = roofline_of(device);
@@ -147,7 +148,7 @@ Svg roofline_chart(const std::vector<Benched>& benched, const Device& device, co
     return plot::draw(chart);
 }
 
-// Next to each other, not overlapping.
+// Puts the bars of a problem next to each other.
 double offset_of(std::size_t contender, std::size_t contenders) {
     return (static_cast<double>(contender) - static_cast<double>(contenders - 1) / 2) * 0.14;
 }
@@ -189,7 +190,7 @@ double geometric_mean(const std::vector<Sample>& samples) {
     return samples.empty() ? 1 : std::exp(sum / static_cast<double>(samples.size()));
 }
 
-// Paired, from one interleaved run: a rival's time / ours; above 1 we are faster.
+// Draws a rival's time / ours, paired in one interleaved run. Above 1 we are faster.
 Svg ratios_chart(const std::vector<Benched>& benched, double width) {
     XyChart chart{.heading = {"A rival's time over ours",
                               "above 1 autotune is faster; paired medians of interleaved rounds, 95 % intervals"},

@@ -17,7 +17,7 @@ constexpr std::size_t kFewestMembers = 2;
 
 struct Member {
     const ReportedProblem* reported = nullptr;
-    std::size_t number = 0;  // its position in the report
+    std::size_t number = 0;  // the position of the problem in the report
 };
 
 // Names of up to 30 problems fit under a chart that a narrow window shows unshrunk.
@@ -25,7 +25,7 @@ double chart_width(std::size_t problems) {
     return problems <= 30 ? 460 : 900;
 }
 
-// The rival that took the least time in the final rounds: "1.050 (cublas)", above 1 if the winner is faster.
+// The ratio of the rival that took the least time in the final rounds, such as "1.050 (cublas)". Above 1 the winner is faster.
 std::string ratio_of_rival(const db::Evidence& evidence) {
     const db::Finalist* const fastest = fastest_rival(evidence);
     return fastest == nullptr ? "-" : fmt::format("{:.3f} ({})", fastest->ratio, fastest->name);
@@ -33,7 +33,7 @@ std::string ratio_of_rival(const db::Evidence& evidence) {
 
 std::string table_html(const std::vector<Member>& members, const std::vector<Problem>& problems, const Op& op) {
     const std::vector<std::string> attributes = differing_attributes(problems);
-    std::string dimensions;  // the longest: some problems may have a batch
+    std::string dimensions;  // the longest form, because some problems may have a batch
     for (const Problem& problem : problems)
         if (const std::string text = dimensions_text(problem); text.size() > dimensions.size()) dimensions = text;
     std::vector<std::string> titles = {dimensions, "element type"};

@@ -27,7 +27,7 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
     return length;
 }
 
-// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which terminals interpret like ESC sequences.
+// Whether the character is U+0000 to U+001F, U+007F, or U+0080 to U+009F, which terminals interpret like ESC sequences.
 bool is_control(std::string_view text, std::size_t at, std::size_t length) {
     const unsigned lead = byte_at(text, at);
     return length == 1 ? lead < 0x20 || lead == 0x7F : length == 2 && lead == 0xC2 && byte_at(text, at + 1) < 0xA0;
@@ -103,7 +103,7 @@ std::string printable_json(std::string_view text) {
 }
 
 std::size_t whole_characters(std::string_view text) {
-    constexpr std::size_t kLongest = 4;  // bytes: the longest UTF-8 character, and also our longest escape sequence
+    constexpr std::size_t kLongest = 4;  // the longest UTF-8 character and our longest escape sequence have so many bytes
     for (std::size_t back = 1; back <= std::min(kLongest - 1, text.size()); ++back) {
         const unsigned lead = byte_at(text, text.size() - back);
         const bool is_continued = lead >= 0x80 && lead < 0xC0;

@@ -8,7 +8,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kLeastGap{100};  // ten updates a second are enough for readers
+constexpr std::chrono::milliseconds kLeastGap{100};  // readers need no more than ten updates a second
 constexpr std::size_t kUnknownColumns = 80;
 
 std::string_view phase_text(tuner::Phase phase) {
@@ -25,7 +25,7 @@ std::string_view phase_text(tuner::Phase phase) {
     return "";
 }
 
-// One column stays free: a line that fills the terminal would wrap, and a carriage return could not undo that.
+// One column stays free, because a line that fills the terminal would wrap, and a carriage return could not undo that.
 std::string cut_to(std::string text, std::size_t columns) {
     if (text.size() >= columns) text.resize(columns > 0 ? columns - 1 : 0);
     return text;

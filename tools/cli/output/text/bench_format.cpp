@@ -29,7 +29,7 @@ std::string ratio_text(const tuner::BenchRow& row) {
     return fmt::format("{:.3f} ({:.3f} .. {:.3f})", row.ratio_to_first, row.ratio_low, row.ratio_high);
 }
 
-// Whether its config is printed below the table.
+// Whether the row's config is printed below the table.
 bool has_own_line(const tuner::BenchRow& row) {
     return row.candidate && (row.name == "winner" || row.name == kUntuned);
 }
@@ -47,7 +47,7 @@ std::vector<std::string> block_texts(const tuner::BenchRow& row) {
     return {us_text(row.sustained->timing.median_us), joules ? fmt::format("{:.3g}", *joules) : "-"};
 }
 
-// Times after each kind of predecessor, and clock and power during the row's own launches.
+// Adds the times after each kind of predecessor, and clock and power during the row's own launches.
 void add_circumstances(Json& json, const tuner::BenchRow& row) {
     for (const std::string_view word : tuner::kPredecessorWords) {
         const auto known = row.after_us.find(*tuner::parse_predecessor(word));
@@ -98,7 +98,7 @@ std::vector<Json> row_jsons(const Benched& benched, const Op& op) {
     return rows;
 }
 
-// The source of the untuned row, its expected loss and its measured loss.
+// Lines about the untuned row: its source, its expected loss and its measured loss.
 std::string untuned_lines(const Benched& benched) {
     std::string text = wrapped("", untuned_text(*benched.untuned));
     if (const auto regret = measured_regret(benched))

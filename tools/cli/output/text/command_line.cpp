@@ -23,7 +23,7 @@ std::optional<Problem> problem_or_nothing(const Catalogue& catalogue, const Prob
     }
 }
 
-// The request for the problem under this name of the op, with the options that differ from the defaults; nullopt: there is none.
+// The request for the problem under this name of the op, with the options that differ from the defaults, or nullopt.
 std::optional<ProblemRequest> request_as(const Catalogue& catalogue, const Problem& problem, const std::string& name) {
     ProblemRequest request{.op = name, .shape = problem.shape(), .options = {}};
     const std::optional<Problem> usual = problem_or_nothing(catalogue, request);

@@ -15,7 +15,7 @@
 namespace autotune::cli {
 namespace {
 
-// The cells of its compiler's report; empty for a candidate that did not compile.
+// The cells of the compiler's report. They are empty for a candidate that did not compile.
 std::vector<std::string> report_cells(const tuner::CompiledRow& row) {
     if (row.status == TrialStatus::compile_failed) return {"-", "-", "-", "-", "-"};
     return {row.report.registers < 0 ? "?" : std::to_string(row.report.registers), std::to_string(row.report.spill_bytes),
@@ -23,7 +23,7 @@ std::vector<std::string> report_cells(const tuner::CompiledRow& row) {
             row.report.from_cache ? "cached" : fmt::format("{:.0f}", row.report.compile_ms)};
 }
 
-// The cause without its subject: a failure's sentence begins with the name of the kernel, which differs for each.
+// The cause of a failure without its subject. A failure's sentence begins with the name of the kernel, which differs for each.
 std::string cause_of(const tuner::CompiledRow& row) {
     constexpr std::string_view subject_ends = ": ";
     const std::size_t end = row.detail.find(subject_ends);

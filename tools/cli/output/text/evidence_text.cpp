@@ -13,7 +13,7 @@
 namespace autotune::cli {
 namespace {
 
-// "takes 3.1 % longer (95 % interval 2.9 .. 3.4 %)", or less.
+// A finalist's time in words: "takes 3.1 % longer (95 % interval 2.9 .. 3.4 %)", or "less".
 std::string takes_text(const db::Finalist& finalist) {
     const double percent = (finalist.ratio - 1) * 100;
     const double low = (finalist.ratio_low - 1) * 100, high = (finalist.ratio_high - 1) * 100;

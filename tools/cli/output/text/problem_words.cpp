@@ -11,7 +11,7 @@ bool has(const std::vector<Attribute>& attributes, const Attribute& attribute) {
     return std::find(attributes.begin(), attributes.end(), attribute) != attributes.end();
 }
 
-// Whether an attribute repeats the element type in every problem.
+// Whether an attribute has the same word as the element type in every problem.
 bool repeats_dtype(const std::vector<Problem>& problems, const std::string& name) {
     return std::all_of(problems.begin(), problems.end(),
                        [&](const Problem& problem) { return attribute_or_nothing(problem, name) == dtype_text(problem); });
