@@ -11,7 +11,7 @@ namespace autotune {
 namespace {
 
 constexpr std::int64_t kThreads = 256;
-constexpr std::int64_t kMostBlocks = 65536;  // the kernel loops over the remaining elements
+constexpr std::int64_t kMostBlocks = 65536;  // the kernel loops, so more elements need no more blocks
 
 const Op* op_of(const Problem& problem) {
     const std::vector<const Op*>& ops = registry().ops;
@@ -56,7 +56,8 @@ class EmptySumFamily final : public Family {
     }
     SearchSpace space(const Problem&, const Device&) const override { return {}; }
     std::vector<Binding> facts(const Problem&) const override { return {}; }
-    // For a problem that it refuses, the plan has no steps: the kernel is also loaded in advance, before there is a problem.
+    // The plan has no steps for a problem that the family refuses, because the kernel is also loaded in advance, before there is
+    // a problem.
     LaunchPlan plan(const Problem& problem, const Config&, const Device&) const override {
         LaunchPlan plan;
         const Op* const op = op_of(problem);

@@ -36,7 +36,7 @@ std::int64_t parse_extent(const ExtentText& extent, const std::string& shape, co
     const std::string least = "at least " + std::to_string(range.least);
     if (parsed == Parsed::no_number && extent.text.empty()) refuse(where + " is missing; give a whole number of " + least);
     if (parsed == Parsed::no_number) refuse(where + " is '" + std::string(extent.text) + "'; give a whole number of " + least);
-    // The command reads "4,096x4,096" as a list of 4 and 096.
+    // "4,096" is refused, because the command reads "4,096x4,096" as a list of 4 and 096.
     if (extent.text.size() > 1 && extent.text.front() == '0')
         refuse(where + " is '" + std::string(extent.text) + "'; write it without a 0 in front, and 4096 without a comma");
     if (parsed == Parsed::number && value < range.least) {
@@ -56,7 +56,7 @@ std::vector<std::string> names_of(const std::vector<OpOption>& options) {
     return names;
 }
 
-// The word of a closed list that `value` spells.
+// The word of a closed list that `value` means.
 std::string checked_word(const std::string& name, const std::string& value, const std::vector<std::string>& allowed) {
     const std::string word = known_word(value, allowed);
     if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), word) == allowed.end())
@@ -64,7 +64,7 @@ std::string checked_word(const std::string& name, const std::string& value, cons
     return word;
 }
 
-// An option with its name and value in the op's spelling. `known`: the options of the op.
+// An option with its name and value in the op's spelling. `known` are the options of the op.
 std::pair<std::string, std::string> checked_option(const Op& op, const std::vector<OpOption>& known,
                                                    const std::pair<std::string, std::string>& given) {
     const std::vector<std::string> names = names_of(known);

@@ -20,7 +20,7 @@ Config StructuredFamily::default_config(const Problem& problem, const Device& de
 Config StructuredFamily::legal_default(const SearchSpace& space, const Problem& problem, const Device& device) const {
     const Config usual = usual_config(space, problem, device);
     if (!usual.empty() && space.contains(usual)) return usual;
-    // The first config is only computed if needed, because that walk takes longer than everything else here.
+    // The first config is computed only if it is needed, because finding it takes longer than everything else here.
     return space.first().value_or(Config{});
 }
 

@@ -12,13 +12,13 @@
 namespace autotune {
 namespace {
 
-// |out - expected|, 0 if both are the same infinity or both NaN, infinite if only one is NaN or infinite.
+// |out - expected|. It is 0 if both are the same infinity or both NaN, and infinite if only one is NaN or infinite.
 double error_of(double out, double expected) {
     if (std::isnan(out) || std::isnan(expected)) return std::isnan(out) && std::isnan(expected) ? 0.0 : INFINITY;
     return out == expected ? 0.0 : std::fabs(out - expected);
 }
 
-// (error - rounding) / (bound - rounding): the error that rounding does not explain, relative to what the bound allows for it.
+// (error - rounding) / (bound - rounding) is the error that rounding does not explain, relative to what the bound allows for it.
 double accumulation_ratio(double error, double bound, double rounding) {
     if (bound == 0 || error <= rounding || std::isinf(error)) return 0;
     return bound > rounding ? (error - rounding) / (bound - rounding) : kInfiniteRatio;

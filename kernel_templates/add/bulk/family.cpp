@@ -75,7 +75,7 @@ std::int64_t resident_blocks(const Config& c, const Device& device) {
     return std::max<std::int64_t>(1, std::min({by_threads, by_smem, std::int64_t{device.limits.blocks_per_sm}}));
 }
 
-// The kernel loops over tiles, so any grid is valid.
+// The kernel loops over tiles, so a grid of any size is valid.
 std::int64_t blocks_of(const Config& c, const View& view, const Device& device) {
     const std::int64_t tiles = add::ceil_div(view.n * view.element_bytes, c["tile_bytes"]);
     const std::int64_t wanted = c["waves"] == 0 ? kMostGridX : device.identity.sm_count * resident_blocks(c, device) * c["waves"];
@@ -88,7 +88,8 @@ double predicted_us(const View& view, const Config& config, const Device& device
     traffic.blocks = blocks_of(config, view, device);
     traffic.resident_blocks = resident_blocks(config, device);
     traffic.block_bytes = static_cast<double>(smem_bytes(config));
-    constexpr double kHandOver_us = 0.7;  // barrier, shared memory and back, which loads into registers do not need
+    // The time of a barrier and of the way through shared memory and back, which loads into registers do not need.
+    constexpr double kHandOver_us = 0.7;
     return add::predict_us(view, traffic, device) + kHandOver_us;
 }
 

@@ -7,13 +7,13 @@
 namespace autotune::add {
 namespace {
 
-// In a stream of kernels that trigger nothing early.
+// The time of a launch in a stream of kernels that trigger nothing early.
 constexpr double kLaunch_us = 1.1, kEarlyLaunch_us = 1.17;
-constexpr double kLatency_us = 0.8;       // time of a load that misses every cache, under load
-constexpr double kReachableShare = 0.93;  // share of the memory's peak that is reached, reads and writes mixed
+constexpr double kLatency_us = 0.8;       // the time of a load that misses every cache, under load
+constexpr double kReachableShare = 0.93;  // the share of the memory's peak that is reached with reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2
-constexpr double kBlockStart_us = 0.004;  // time for which an SM is busy with it
-constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that are not hidden
+constexpr double kBlockStart_us = 0.004;  // an SM is busy for this time when a block starts
+constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that other work does not hide
 
 }  // namespace
 

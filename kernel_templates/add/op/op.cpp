@@ -14,7 +14,7 @@ namespace {
 using add::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining elements
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops, so larger arrays need no more blocks
 
 class AddOp final : public Op {
   public:
@@ -56,7 +56,8 @@ std::vector<OpOption> AddOp::options() const {
 }
 
 std::vector<TensorForm> AddOp::tensors() const {
-    const std::vector<std::string> dims = {"d0", "d1", "d2", "d3", "d4"};  // any number of them: all elements in one row
+    // A tensor may have any of these dimensions; its elements count as one row.
+    const std::vector<std::string> dims = {"d0", "d1", "d2", "d3", "d4"};
     return {{"a", Access::in, dims}, {"b", Access::in, dims}, {"c", Access::out, dims, false, "may be a or b"}};
 }
 
@@ -87,7 +88,7 @@ double relative_bound(const View& view, const OpTest& test) {
     return test.name == kExact ? 0 : unit_roundoff(view.type);
 }
 
-// Half the least subnormal of the type; f32 sums are exact there.
+// Half the least subnormal of the type. f32 sums are exact there, so it is 0 for them.
 double least_bound(const View& view, const OpTest& test) {
     return test.name == kExact ? 0 : underflow_roundoff(view.type);
 }
@@ -121,7 +122,7 @@ LaunchPlan AddOp::reference_plan(const Problem& problem, const OpTest& test) con
     return {.steps = {step}};
 }
 
-// Ranges at both ends, in the middle and at random.
+// Takes ranges at both ends, in the middle and at random.
 std::vector<Subproblem> AddOp::subproblems(const Problem& problem, std::uint64_t seed) const {
     constexpr std::int64_t kRange = 1 << 16;
     constexpr int kRandomRanges = 8;

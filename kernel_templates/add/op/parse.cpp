@@ -8,7 +8,7 @@
 namespace autotune::add {
 namespace {
 
-// "N", or "SxK": S contiguous rows of K are S*K elements, so both spellings name one problem.
+// Parses "N" or "SxK". S contiguous rows of K are S*K elements, so both spellings name one problem.
 std::int64_t parse_length(const std::string& shape) {
     if (shape.find('x') == std::string::npos) return parse_shape(shape, "N", {0, kLongest}).extents[0];
     const std::vector<std::int64_t> extents = parse_shape(shape, "SxK", {0, kLongest}).extents;
@@ -29,7 +29,7 @@ Tensor make_tensor(const char* name, Access access, const Spec& spec, int alignm
     return tensor;
 }
 
-// Elements of a description's dimensions, which must be contiguous.
+// The number of elements of a description's tensor, whose dimensions must be contiguous.
 std::int64_t described_length(const TensorDescription& tensor) {
     std::int64_t length = 1;
     if (std::any_of(tensor.dims.begin(), tensor.dims.end(), [](const Dim& dim) { return dim.extent == 0; })) return 0;
@@ -103,7 +103,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
 
 std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, const Config& config) {
     const std::int64_t tile = tile_of(View(problem), config);
-    constexpr std::int64_t kManyTiles = 2000;  // more than a grid-stride loop processes in one round
+    constexpr std::int64_t kManyTiles = 2000;  // a grid-stride loop processes fewer tiles than this in one round
     std::vector<Problem> neighbours;
     const std::array<std::int64_t, 7> lengths = {1, 7, tile - 1, tile, tile + 1, 3 * tile + 17, kManyTiles * tile + 5};
     for (const std::int64_t length : lengths) {

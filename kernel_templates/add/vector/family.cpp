@@ -13,7 +13,7 @@ using add::View;
 
 constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kMostRegisters = 255;  // the most that a thread can have
-constexpr std::int64_t kOtherRegisters = 24;  // addresses and counters, in addition to the loaded runs
+constexpr std::int64_t kOtherRegisters = 24;  // a thread needs so many for addresses and counters, besides the loaded runs
 constexpr std::int64_t kWidestAccessBytes = 16;
 
 // clang-format off
@@ -74,7 +74,7 @@ Config config_of(std::initializer_list<std::int64_t> values) {
     return config_with<ResolvedConfig>(values);
 }
 
-// The well-known series of elementwise kernels under their usual names, and its best kernel with other grids.
+// The well-known series of elementwise kernels under their usual names, and the best of them with other grids.
 std::vector<NamedConfig> named_configs(DType type) {
     const std::string t(to_string(type));
     if (type == DType::f32) {
@@ -94,8 +94,9 @@ std::vector<NamedConfig> named_configs(DType type) {
             {t + "x8_pack_streaming", config_of({8, 16, 2, 256, 1, 1, 0, 0, 0})}};
 }
 
-// Accesses as wide as the narrowest alignment allows, one block per tile. Long arrays: several runs per thread, because the GPU
-// is full anyway. Short ones bypass the caches: 65536 f16 elements take 1.80 us with this and 2.00 without (H200, 2026-11-21).
+// Accesses are as wide as the narrowest alignment allows, with one block per tile. For long arrays a thread takes several runs,
+// because the GPU is full anyway. Short arrays bypass the caches: 65536 f16 elements take 1.80 us with this and 2.00 without
+// (H200, 2026-11-21).
 Config choose_default(const View& view, const Device& device) {
     const std::int64_t access = std::min<std::int64_t>(kWidestAccessBytes, view.narrowest_align());
     const std::int64_t vec = access / view.element_bytes;
@@ -113,7 +114,7 @@ std::int64_t resident_blocks(const Config& c, const View& view, const Device& de
     return std::max<std::int64_t>(1, std::min({by_threads, by_registers, std::int64_t{device.limits.blocks_per_sm}}));
 }
 
-// One block per tile, or as many blocks as fill the GPU `waves` times.
+// The grid has one block per tile, or as many blocks as fill the GPU `waves` times.
 std::int64_t blocks_of(const Config& c, const View& view, const Device& device) {
     const std::int64_t tiles = add::ceil_div(view.n, tile_elements(c));
     if (c["grid_stride"] == 0) return tiles;

@@ -10,12 +10,12 @@ constexpr double kLaunch_us = 2.5;
 constexpr double kMmaShareOfHopper = 0.62;  // share of the tensor cores' rate that mma.sync reaches on Hopper
 constexpr double kSmemBytesPerClock = 128;
 constexpr double kExpPerClock = 16;
-constexpr double kIssuePerClock = 128;    // lanes of an SM
-constexpr double kBarrierClocks = 140;    // clocks that a block waits at a barrier
-constexpr double kTurnClocks = 1250;      // least clocks for one tile of keys from its loads to its sums, with one stage
-constexpr double kSustainedClock = 0.88;  // share of the highest clock
+constexpr double kIssuePerClock = 128;  // lanes of an SM
+constexpr double kBarrierClocks = 140;  // clocks that a block waits at a barrier
+constexpr double kTurnClocks = 1250;  // with one stage, a tile of keys takes at least this many clocks from its loads to its sums
+constexpr double kSustainedClock = 0.88;  // the clock under load, as a share of the highest clock
 
-// Clocks of an SM for one tile of scores of one block, by resource.
+// The clocks that one block's tile of scores takes on an SM, for each resource.
 struct TileClocks {
     double mma, smem, exp, issue;
 
@@ -38,7 +38,8 @@ TileClocks clocks_of(const Geometry& g, const attention::View& view, const Devic
     clocks.smem = (keys_read + queries_read + filled) / kSmemBytesPerClock;
     clocks.exp = scores / kExpPerClock;
     const double rescale = static_cast<double>(g.block_q) * dv;
-    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;  // including the ldmatrix that they need
+    // This includes the ldmatrix instructions that the products need.
+    const double mma_issues = 2 * scores * (d + dv) / 4096 * 32 * 1.6;
     clocks.issue = (scores * (4.5 + 2.5 * masked_share) + rescale + mma_issues) / kIssuePerClock;
     (void)view;
     return clocks;
@@ -76,8 +77,8 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double slots = sms * resident;
     const double waves = blocks / slots;
     const bool in_order = config["order"] >= 2 || !view.is_masked();
-    // The last blocks share the SM with fewer others: this costs half a block's time on average, all of it if long blocks come
-    // last.
+    // The last blocks share the SM with fewer others. This costs half a block's time on average, and all of it if long blocks
+    // come last.
     const double tail = (waves <= 1 ? std::max(0.0, longest * resident - per_sm) : longest * (in_order ? 0.3 : 0.8));
     const double us_per_clock = 1 / (device.clock_mhz * kSustainedClock);
     const double start = 1500 * std::ceil(waves) / std::max(1.0, resident);

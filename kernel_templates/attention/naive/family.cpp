@@ -13,7 +13,7 @@ using attention::ceil_div;
 using attention::View;
 
 constexpr std::int64_t kMostScoreBytes = std::int64_t{8} << 30;
-constexpr std::int64_t kMostRowBlocks = 1 << 20;  // the softmax loops over the remaining rows
+constexpr std::int64_t kMostRowBlocks = 1 << 20;  // the softmax loops, so more rows need no more blocks
 
 // clang-format off
 #define ATTENTION_NAIVE_PARAMETERS(ROW) \
@@ -27,7 +27,7 @@ struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(ATTENTION_NAIVE_PARAMETERS)
 };
 
-// Each sequence gets the rows of the longest.
+// Each sequence gets as many rows as the longest one.
 std::int64_t padded_rows(const View& view) {
     return view.b * view.q_heads * view.q_len;
 }

@@ -39,7 +39,7 @@ Band band_at(const Problem& problem, std::int64_t diagonal) {
 Band band_of(const Problem& problem, std::int64_t q_len, std::int64_t kv_len) {
     Band band = band_at(problem, is_bottom_right(problem) ? kv_len - q_len : 0);
     if (!band.has_high) return band;
-    // Bounds further away mean the same; near ones keep sums small.
+    // Bounds beyond the keys mean the same as these, and small bounds keep sums small.
     band.high = std::min(band.high, kv_len);
     band.low = band.has_low ? std::max(band.low, -q_len) : 0;
     return band;
@@ -90,7 +90,7 @@ std::int64_t offset_at(const View& view, int tensor, std::int64_t b) {
     return static_cast<std::int64_t>(fill_value(offsets_fill(view, tensor), DType::i32, place));
 }
 
-// For the sequence lengths of tests and timing.
+// The number of pairs for the sequence lengths that tests and timing use.
 double packed_pairs(const View& view) {
     double pairs = 0;
     for (std::int64_t b = 0; b < view.b; ++b) {
@@ -193,7 +193,7 @@ std::vector<Problem> edge_case_problems(const Problem& problem) {
     };
     const std::int64_t keys = std::min(view.kv_len, kMostKeys);
     if (view.is_packed) add(1, 1, false);            // some sequences have no rows
-    if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows refuse more
+    if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows refuse problems with more rows
         for (const std::int64_t kv_len : {std::int64_t{1}, std::int64_t{63}, std::int64_t{257}, keys + 1}) {
             add(view.q_len, kv_len, false);
         }
@@ -239,7 +239,7 @@ Subproblem rows_of(const Problem& problem, std::int64_t b, std::int64_t kv_head,
     return part;
 }
 
-// One head of queries, with all sequences.
+// One head of queries, of all sequences.
 Subproblem head_of(const Problem& problem, std::int64_t head) {
     const View view(problem);
     const auto at = [&](int tensor, std::int64_t of) { return of * view.strides[static_cast<std::size_t>(tensor)].head; };

@@ -62,7 +62,7 @@ using attention::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
 constexpr std::int64_t kReferenceRows = 8;        // rows for each block
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining rows
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops, so more rows need no more blocks
 
 class AttentionOp final : public Op {
   public:
@@ -154,8 +154,8 @@ std::optional<std::vector<EmptySum>> AttentionOp::empty_sums(const Problem& prob
     return sums;
 }
 
-// Two products of every visible pair. Other libraries count a causal mask as half of all pairs, which differs by a share of 1 /
-// queries.
+// Counts two products of every visible pair. Other libraries count a causal mask as half of all pairs, which differs by a share
+// of 1 / queries.
 double AttentionOp::flops(const Problem& problem) const {
     const View view(problem);
     return 2 * view.visible_pairs() * static_cast<double>(view.d + view.dv);

@@ -120,7 +120,7 @@ Tensor make_tensor(const Spec& given, int index) {
     const std::int64_t length = of_queries ? spec.q_len : *spec.kv_len;
     const std::int64_t size = index == kQ || index == kK ? spec.d : *spec.dv;
     Strides strides = spec.strides[number].value_or(dense(spec, heads, length, size));
-    if (spec.is_packed) strides.batch = 0;  // packed sequences follow each other like rows
+    if (spec.is_packed) strides.batch = 0;  // Packed sequences follow each other as rows do.
     Tensor tensor;
     tensor.name = kNames[number];
     tensor.dtype = spec.type;
@@ -173,13 +173,13 @@ void parse_extents(const std::string& shape, Spec& spec) {
     if (shape.find('*') != std::string::npos)
         refuse("shape '" + shape + "': give the batch as the first extent, BxHxSxD: batch, query heads, queries, head size");
     const auto dimensions = std::count(shape.begin(), shape.end(), 'x') + 1;
-    if (dimensions == 8) {  // in the form in which a packed shape is printed
+    if (dimensions == 8) {  // a packed shape is printed in this form
         const std::vector<std::int64_t> n = parse_shape(shape, "BxHxGxSxTxDxPxR").extents;
         spec.b = n[0], spec.q_heads = n[1], spec.kv_heads = n[2], spec.q_len = n[3], spec.kv_len = n[4], spec.d = n[5];
         spec.total_q = n[6], spec.total_kv = n[7];
         return;
     }
-    if (dimensions == 6) {  // in the form in which a problem's shape is printed
+    if (dimensions == 6) {  // a problem's shape is printed in this form
         const std::vector<std::int64_t> n = parse_shape(shape, "BxHxGxSxTxD").extents;
         spec.b = n[0], spec.q_heads = n[1], spec.kv_heads = n[2], spec.q_len = n[3], spec.kv_len = n[4], spec.d = n[5];
         return;
@@ -246,7 +246,7 @@ std::vector<std::string> mask_words() {
 
 namespace {
 
-// Rows of sequences whose mean length is half of the longest.
+// The rows of sequences whose mean length is half of the longest.
 std::int64_t half_filled(std::int64_t sequences, std::int64_t longest) {
     return std::max(longest, sequences * longest / 2);
 }

@@ -23,8 +23,8 @@ OpTest test_of(const Problem& problem, std::string name, Fill q, Fill k, Fill v)
     return test;
 }
 
-// A power of two whose square times the scale is from 128 to 512: then even 2^30 keys that do not match a query together weigh
-// less than the least number of any type.
+// A power of two whose square times the scale is from 128 to 512. With it, even 2^30 keys that do not match a query together
+// weigh less than the least number of any type.
 double needle(double scale) {
     return std::exp2(std::ceil(std::log2(128 / scale) / 2));
 }
@@ -43,19 +43,19 @@ double sum_error(const View& view) {
     return kUnit * (is_strict ? random : std::max(random, count / 8));
 }
 
-// Relative error of rounding an operand to the type of the multiplication: 0 if that is the tensors' own type.
+// The relative error of rounding an operand to the type of the multiplication. It is 0 if the tensors have that type.
 double input_error(const View& view) {
     return view.is_tf32 ? std::ldexp(1.0, -10) : 0;
 }
 
-// Weights are rounded to the type of the multiplication before they meet the values.
+// The relative error of weights, which are rounded to the type of the multiplication.
 double weight_error(const View& view) {
     if (view.is_tf32) return input_error(view);
     return view.type == DType::f32 ? 8 * kUnit : unit_roundoff(view.type);
 }
 
-// Error of a whole output in its norm. The errors have random signs: their root mean square is some 0.57 of the unit roundoff of
-// weights and output.
+// The largest allowed norm of an output's error. The errors have random signs, so their root mean square is some 0.57 of the unit
+// roundoff of weights and output.
 double norm_ratio(const View& view) {
     if (view.is_tf32) return 4 * input_error(view);
     return 1.2 * unit_roundoff(view.type) + 32 * kUnit + sum_error(view) / 4;
@@ -68,21 +68,22 @@ std::vector<OpTest> tests(const Problem& problem) {
     const double hot = needle(problem.scalars[kScale].number());
     const Fill normal = Fill::normal();
     std::vector<OpTest> all = {
-        // The mean of the values that a row sees, and the logarithm of their number: tests masks, tails and heads.
+        // The answer is the mean of the values that a row sees, and the logarithm of their number. This tests masks, tails and
+        // heads.
         test_of(problem, "uniform", Fill::constant(0), normal, Fill::integers()),
         test_of(problem, "masked", Fill::constant(1), Fill::one_hot(-kInfinity, 1), normal),
         test_of(problem, "not_a_number", Fill::constant(1), Fill::one_hot(std::numeric_limits<float>::quiet_NaN(), 1), normal),
-        // Peaks far apart: sums are rescaled often, most weights vanish.
+        // With peaks far apart sums are rescaled often and most weights vanish.
         test_of(problem, "wide", Fill::normal(0, 8), Fill::normal(0, 4), normal),
         test_of(problem, "numeric", normal, normal, normal),
     };
     all.back().is_typical = true;
     constexpr double kLargestHot = 32768;  // the largest power of two in f16
-    if (hot <= kLargestHot) {              // the mean of the values whose keys match
+    if (hot <= kLargestHot) {              // the answer is the mean of the values whose keys match
         const Fill code = Fill::one_hot(static_cast<float>(hot));
         all.insert(all.begin() + 1, test_of(problem, "needle", code, code, Fill::integers()));
     }
-    constexpr double kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
+    constexpr double kEnough = 256;  // with fewer elements, one element near zero would make a right kernel fail
     if (static_cast<double>(view.rows() * view.dv) >= kEnough) all.back().outputs.front().max_norm_ratio = norm_ratio(view);
     return all;
 }

@@ -13,7 +13,8 @@ namespace {
 using attention::ceil_div;
 using attention::View;
 
-constexpr std::int64_t kGroupBytes = 32 << 20;  // keys and values of the heads that run together: half of a large L2
+// The heads that run together should have so many bytes of keys and values: half of a large L2.
+constexpr std::int64_t kGroupBytes = 32 << 20;
 
 // clang-format off
 #define ATTENTION_SIMT_PARAMETERS(ROW) \
@@ -51,9 +52,9 @@ struct Geometry : ResolvedConfig {
           part_k(std::min(block_k, part)) {}
 
     std::int64_t block_q, block_k;
-    std::int64_t columns;  // columns of the output that a thread has
+    std::int64_t columns;  // the columns of the output that a thread computes
     std::int64_t d;
-    std::int64_t part_d, part_k;  // columns of keys and rows of values that are loaded together
+    std::int64_t part_d, part_k;  // the columns of keys and the rows of values that are loaded together
 
     std::int64_t smem_bytes() const {
         const std::int64_t slot = std::max(part_d * (block_k + 8), part_k * columns * threads_x);

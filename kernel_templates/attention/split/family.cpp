@@ -16,7 +16,7 @@ using attention::ceil_div;
 using attention::View;
 
 constexpr std::int64_t kRows = 16;       // rows for each warp
-constexpr std::int64_t kMostRows = 128;  // rows per head of keys; with more, tiled families are better
+constexpr std::int64_t kMostRows = 128;  // with more rows per head of keys, families with tiles are faster
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
 // How the parts of a head's blocks are joined.
@@ -110,7 +110,7 @@ Config config_of(std::initializer_list<std::int64_t> values) {
     return config_with<ResolvedConfig>(values);
 }
 
-// As many blocks as fill the device, each with at least eight tiles per warp.
+// Enough blocks to fill the device, each with at least eight tiles per warp.
 std::int64_t usual_splits(const View& view, const Device& device) {
     const std::int64_t room = std::max<std::int64_t>(2 * device.identity.sm_count / lines_of(view), 1);
     const std::int64_t useful = std::max<std::int64_t>(view.kv_len / 256, 1);
@@ -211,12 +211,12 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
 
 // The constants are fitted to 316 timings of ten problems on an H200 (docs/results/attention.md).
 
-// Achievable memory rate in bytes per microsecond: limited by the memory, by the SMs, and by the bytes in flight during one
-// latency.
+// The memory rate in bytes per microsecond that can be reached. The memory, the SMs, and the bytes in flight during one latency
+// limit it.
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
     constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
-    constexpr double kStreamed = 60e6;  // bytes above which cache hints matter
-    constexpr double kLong = 500e6;  // bytes above which no hint is best: none of the winners of all five such problems has one
+    constexpr double kStreamed = 60e6;  // cache hints matter above so many bytes
+    constexpr double kLong = 500e6;  // above so many bytes no hint is best: none of the winners of all five such problems has one
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
     const double of_warp =

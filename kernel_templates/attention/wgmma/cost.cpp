@@ -15,7 +15,7 @@ namespace {
 // tensor cores runs at the clock that its power limit allows. So the model counts the tensor clocks that a config needs, and the
 // rate at which it uses them.
 
-constexpr double kMacsPerClock = 2048;  // rate of one SM's tensor cores
+constexpr double kMacsPerClock = 2048;  // multiplications per clock of one SM's tensor cores
 constexpr double kRatedClock = 1980;    // MHz of the H200 on which the rates below were measured
 
 // Tensor clocks per microsecond of one SM in a long loop, for 1, 2 and 3 consumer warpgroups, and for K and V of 64, 128 and 256
@@ -42,8 +42,8 @@ double base_rate(const View& view, const ResolvedConfig& s) {
     return place < 1 ? of_groups[0] + part * (of_groups[1] - of_groups[0]) : of_groups[1] + part * (of_groups[2] - of_groups[1]);
 }
 
-// Factors from a regression over 200 more timings of twelve problems (16,384 tokens of 16 heads, lengths from 1024 to 16384): for
-// order_groups and rescale, Q buffers and schedules.
+// Factors for order_groups and rescale, Q buffers and schedules. They come from a regression over 200 more timings of twelve
+// problems (16,384 tokens of 16 heads, lengths from 1024 to 16384).
 double swept_factor(const ResolvedConfig& s, bool heavy, bool is_masked) {
     double factor = s.consumer_warpgroups == 1 && !heavy ? 0.93 : 1;
     if (s.consumer_warpgroups > 1) {
@@ -82,7 +82,7 @@ double rate(const View& view, const ResolvedConfig& s) {
     return rate;
 }
 
-// Microseconds of an SM's work item in addition to its steps: the first loads, the last product, the output.
+// The microseconds of a work item besides its steps, for the first loads, the last product and the output.
 double item_us(const View& view, const ResolvedConfig& s) {
     const double group_us = is_heavy(view) ? 1.2 : 0.2;
     const double start = s.schedule == kBlockPerTile ? 1.2 : s.q_buffers == 2 ? 0.0 : 0.7;
@@ -106,7 +106,7 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
     const double steps = key_tiles / std::max(tiles, 1.0);  // average for a tile
     double time = 0;
     if (grid.most_steps > 0) {
-        // Parts of nearly equal length, then their sum.
+        // Parts have nearly equal length; then they are added.
         const double part = static_cast<double>(grid.most_steps) * step_us;
         time = key_tiles * step_us / room + 0.12 * part + items / sms * item_us(view, s) * 1.6 + 2.5 + 0.02 * items;
     } else if (view.band.has_high && !view.band.has_low) {

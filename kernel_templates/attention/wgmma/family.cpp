@@ -22,8 +22,8 @@ using attention_wgmma::ResolvedConfig;
 using gemm::i32;
 using std::int64_t;
 
-constexpr int64_t kOtherRegisters = 32;  // registers besides accumulators and weights
-constexpr int64_t kOtherOfProduct = 30;  // registers that ptxas needs for one wgmma, besides its accumulators
+constexpr int64_t kOtherRegisters = 32;  // a thread needs so many besides accumulators and weights
+constexpr int64_t kOtherOfProduct = 30;  // ptxas needs so many for one wgmma, besides its accumulators
 
 constexpr auto rule = rules_by<ResolvedConfig>();
 
@@ -105,7 +105,7 @@ void add_schedule_rules(std::vector<Constraint>& to, const View& view, const Dev
                   })});
 }
 
-// The simplest config: one tile per block, nothing overlapped.
+// The simplest config has one tile per block and overlaps nothing.
 ResolvedConfig plainest(int64_t consumer_warpgroups, int64_t block_k) {
     ResolvedConfig s;
     s.consumer_warpgroups = consumer_warpgroups, s.block_k = block_k;
@@ -265,7 +265,7 @@ LaunchStep main_step(const Problem& problem, const ResolvedConfig& s, const Grid
     return step;
 }
 
-// The second kernel, which adds the parts: eight rows per block.
+// The second kernel adds the parts, eight rows per block.
 LaunchStep combine_step(const Problem& problem, const ResolvedConfig& s, const Grid& grid, const Workspace& workspace) {
     const View view(problem);
     const attention::Strides& o = view.strides[attention::kO];
@@ -307,7 +307,8 @@ class AttentionWgmma final : public StructuredFamily {
         if (view.type != DType::bf16 && view.type != DType::f16) return "it multiplies bf16 and f16";
         if (std::min({view.align[attention::kQ], view.align[attention::kK], view.align[attention::kV]}) < 16)
             return "TMA reads rows that begin at multiples of 16 bytes";
-        return attention::refuses_grid(view, 32);  // 32, smaller than any tile: the work counter runs past the last item
+        // 32 is smaller than any tile, which is needed because the work counter runs past the last item.
+        return attention::refuses_grid(view, 32);
     }
 
     std::vector<Binding> facts(const Problem& problem) const override {

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kRegistersOfSm = 65536;
 constexpr int64_t kMostMathRegisters = 240;
 
-// Tiles of keys that a tile of queries sees.
+// The number of tiles of keys that a tile of queries sees.
 int64_t steps_of(const View& view, const ResolvedConfig& s, int64_t q_tile) {
     const int64_t row0 = q_tile * s.block_q();
     const int64_t last = std::min(row0 + s.block_q(), view.q_len) - 1;
@@ -26,7 +26,7 @@ int64_t parts_of_head(const View& view, const ResolvedConfig& s, int64_t most_st
     return parts;
 }
 
-// The length of the shortest parts of which a head has at most `most`; 0 if nothing needs to be divided for that.
+// The length of the shortest parts with which a head has at most `most` parts. 0 if nothing needs to be divided for that.
 int64_t shortest_parts(const View& view, const ResolvedConfig& s, int64_t most) {
     int64_t low = 1, high = ceil_div(view.kv_len, s.block_k);
     if (parts_of_head(view, s, high) > most) return 0;

@@ -34,7 +34,7 @@ std::vector<Mutant> attention_wgmma() {
          .shape = "1x4x100x64", .options = grouped},
         {.name = "tile_counter_not_reset",
          .find = "atomicInc(counter, static_cast<u32>(p.all_items) + gridDim.x - 1)", .replace = "atomicAdd(counter, 1u)",
-         // More tiles than an H200 has SMs.
+         // There are more tiles than an H200 has SMs.
          .config = "consumer_warpgroups=1 q_buffers=1 order_groups=0 schedule=2 blocks_per_sm=1 block_k=32", .shape = "1x72x100x64", .host_shape = "1x9x100x64"},
         {.name = "keys_between_parts_lost",
          .find = "keys.first + steps * (part + 1) / parts}", .replace = "keys.first + steps * (part + 1) / parts - 1}",

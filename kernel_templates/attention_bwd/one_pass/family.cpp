@@ -36,8 +36,8 @@ enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 
 constexpr int64_t kMostShared = 227 << 10;  // the largest shared memory of a block
 constexpr int64_t kTicketBytes = 16;        // the ticket has its own bytes unless tiles fill shared memory
-constexpr int64_t kTicketInts = 4;          // ints of the ticket, before the counters of each tile
-constexpr int64_t kAdders = 2;              // threads that add in order, with a counter each
+constexpr int64_t kTicketInts = 4;          // the ticket's ints come before the counters of each tile
+constexpr int64_t kAdders = 2;              // so many threads add in order, with a counter each
 
 // clang-format off
 #define ATTENTION_BWD_ONE_PASS_PARAMETERS(ROW) \
@@ -74,7 +74,7 @@ struct ResolvedConfig {
         return columns * (groups / blocks) == (swap_dq != 0 ? block_q : padded(view.d)) &&
                (columns % span == 0 || span % columns == 0);
     }
-    // Whether the sums have only existing rows, not whole last tiles.
+    // Whether the workspace ends with the last existing row instead of a whole tile.
     bool ends_with_rows(const View& view) const {
         return dq_path != kFromRegisters && swap_dq != 0 && groups == 2 && m_blocks(view) == 2 && block_q % 64 != 0;
     }
@@ -85,8 +85,8 @@ struct ResolvedConfig {
                              stages * block_q * 8 + (2 * stages + 1 + 2 * dq_buffers) * 8 + 8;
         return used + 1024 + kTicketBytes > kMostShared ? used : used + 1024;
     }
-    // Registers: dK, dV; scores and their gradients, in whose registers P and dS are packed unless dV's product begins earlier;
-    // then dQ. The constant is what ptxas needed in addition when it compiled such kernels.
+    // The registers of dK and dV, of scores and their gradients (in which P and dS are packed unless dV's product begins
+    // earlier), and of dQ. The constant is what ptxas needed besides these when it compiled such kernels.
     int64_t register_need(const View& view) const {
         const int64_t kept = (padded(view.d) + padded(view.dv)) / 2, scores = block_q / 2;
         const int64_t early = early_dv == 1 ? scores / 2 : early_dv == 2 ? scores / 4 : 0, dq = dq_columns(view) / 2;
@@ -266,7 +266,7 @@ class AttentionBwdOnePass final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override;
 };
 
-// Tiles that the diagonal crosses are computed whole, but partly during waits: 0.6 of the surplus counts.
+// Tiles that the diagonal crosses are computed as a whole, but partly during waits, so 0.6 of the surplus counts.
 double computed_pairs(const View& view, const ResolvedConfig& s) {
     const auto diagonal = static_cast<double>(view.b * view.q_heads * std::min(view.q_len, view.kv_len));
     return view.visible_pairs() + (grows(view) ? 0.3 * diagonal * static_cast<double>(s.k_rows() + s.block_q) : 0.0);

@@ -28,7 +28,7 @@ std::vector<Mutant> attention_bwd_one_pass() {
          .config = "groups=2 block_q=80 swap_dq=1 early_dv=0 ds_buffers=1 stages=2", .shape = "1x2x100x128"},
         {.name = "turns_in_the_other_order", .file = "attention_bwd/one_pass/key_order.cuh",
          .find = "descending ? range.end - 1 - keys : keys - range.first", .replace = "keys - range.first",
-         .config = "tile_order=1", .races = true},  // blocks that are all resident can wait for each other in any order
+         .config = "tile_order=1", .races = true},  // blocks that all run at once can wait for each other in any order
         {.name = "sums_of_the_tile_beside",
          .find = "return static_cast<long long>(at.plane) * tiles + at.tile;", .replace = "return static_cast<long long>(at.plane) * tiles;"},
         {.name = "swizzle_of_ds",

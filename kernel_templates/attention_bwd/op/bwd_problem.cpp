@@ -28,7 +28,7 @@ Tensor like(const Tensor& tensor, const char* name, Access access, const std::op
     return made;
 }
 
-// The request for attention's own parser: without the options of the backward pass.
+// The request for attention's own parser, without the options of the backward pass.
 ProblemRequest forward_request(const ProblemRequest& request) {
     ProblemRequest forward = request;
     forward.op = "attention";

@@ -15,7 +15,7 @@ using attention_bwd::View;
 
 constexpr std::uint32_t kReferenceThreads = 128;
 constexpr std::int64_t kReferenceRows = 4;        // rows for each block
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernels loop over the remaining rows
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernels loop, so more rows need no more blocks
 
 class AttentionBwdOp final : public Op {
   public:
@@ -117,7 +117,7 @@ std::optional<std::vector<EmptySum>> AttentionBwdOp::empty_sums(const Problem& p
     return sums;
 }
 
-// Five products of every visible pair, however often a kernel computes one.
+// Counts five products of every visible pair, however often a kernel computes one.
 double AttentionBwdOp::flops(const Problem& problem) const {
     const View view(problem);
     return 2 * view.visible_pairs() * static_cast<double>(3 * view.d + 2 * view.dv);
@@ -130,7 +130,7 @@ double AttentionBwdOp::bytes(const Problem& problem) const {
     return total;
 }
 
-// Two kernels compute the scores, with bounds, for four tests; their limit is reads of two or four bytes per thread. Estimated:
+// Two kernels compute the scores, with bounds, for four tests. Reads of two or four bytes per thread limit them. The estimate is
 // 150 clocks of an SM per pair of rows of 128 columns.
 double AttentionBwdOp::reference_flops(const Problem& problem) const {
     return 15 * flops(problem);

@@ -8,8 +8,8 @@ namespace {
 
 // One pair of a query and a key that it sees.
 struct Pair {
-    double p, ps;              // weight, weight times (dp - delta)
-    double p_error, ps_error;  // the errors that are allowed for them
+    double p, ps;              // the weight, and the weight times (dp - delta)
+    double p_error, ps_error;  // the errors that are allowed for both
 };
 
 class Sums {

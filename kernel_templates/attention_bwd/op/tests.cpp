@@ -21,7 +21,7 @@ OpTest test_of(std::string name, const Inputs& in) {
     return test;
 }
 
-// Whether every weight is 1 and every sum is one of small integers.
+// Whether every weight is 1 and every sum has only small integers.
 bool is_exact(const OpTest& test) {
     return test.name == "zero_queries" || test.name == "zero_keys" || test.name == "masked";
 }
@@ -50,20 +50,20 @@ float low_lse(const Problem& problem) {
 std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const Fill normal = Fill::normal(), signs = Fill::integers(-1, 1), none = Fill::constant(0);
-    // Near the logarithm of the sums of normal scores, so that weights are as in real use.
+    // The fill is near the logarithm of the sums of normal scores, so that weights are as in real use.
     const Fill lse = Fill::normal(static_cast<float>(std::log(static_cast<double>(view.kv_len)) + 0.5), 0.25F);
     std::vector<OpTest> all = {
         test_of("zero_queries", {none, signs, signs, signs, none, signs}),
         test_of("zero_keys", {signs, none, signs, signs, none, signs}),
-        // Rows without a key have weights of 0, whatever their scores would give.
+        // Rows without a key have weights of 0, even if their scores would give others.
         test_of("masked", {normal, normal, normal, normal, Fill::constant(-std::numeric_limits<float>::infinity()), normal}),
-        // Scores far below 0: a key that does not exist, with a score of 0, would have an infinite weight.
+        // All scores are far below 0. A key that does not exist has a score of 0 and would get an infinite weight.
         test_of("low_scores",
                 {Fill::constant(-kLow), Fill::constant(kLow), signs, signs, Fill::constant(low_lse(problem)), signs}),
         test_of("numeric", {normal, normal, normal, normal, lse, normal}),
     };
     all.back().is_typical = true;
-    constexpr double kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
+    constexpr double kEnough = 256;  // with fewer elements, one element near zero would make a right kernel fail
     const double ratio = 2.5 * weight_error(view) + 64 * kUnit + sum_error(view) / 2;
     for (OutputCheck& output : all.back().outputs) {
         const Tensor& tensor = problem.tensors[static_cast<std::size_t>(output.tensor)];

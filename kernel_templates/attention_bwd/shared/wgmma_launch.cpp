@@ -14,7 +14,7 @@ using gemm::i32;
 using std::int64_t;
 
 constexpr int64_t kPreparedRows = 64;  // rows that a block prepares
-constexpr int64_t kRowsPadding = 128;  // the workspace has a multiple of this many rows: the largest tile of queries
+constexpr int64_t kRowsPadding = 128;  // the rows of the workspace are a multiple of this, the largest tile of queries
 
 }  // namespace
 

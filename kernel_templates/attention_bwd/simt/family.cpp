@@ -49,7 +49,7 @@ struct Geometry : ResolvedConfig {
     std::int64_t smem_bytes() const {
         return 4 * ((block + tile) * (columns_d + columns_v) + 8 * tile + block * round_up(tile, 32)) + 8 * tile;
     }
-    // Registers of the pass for dK and dV, which has more sums.
+    // The registers of the pass for dK and dV, which needs more than the other.
     std::int64_t registers() const {
         constexpr std::int64_t kOther = 44;
         const std::int64_t held = (reads_weights() ? 1 : 2) * own * other;
@@ -57,7 +57,7 @@ struct Geometry : ResolvedConfig {
         return own * (columns_d + columns_v) / threads_x + std::max(scores, passes == 1 ? dq_registers() : 0) + kOther;
     }
     bool reads_weights() const { return own * other >= 32; }
-    // For the pass that adds to dQ: 16 threads share a quad of queries (kernel.cuh).
+    // The quads of queries in the pass that adds to dQ, where 16 threads share a quad (kernel.cuh).
     std::int64_t dq_quads() const { return tile / (threads / 16 * 4); }
     std::int64_t dq_registers() const {
         const std::int64_t runs = ceil_div(columns_d, 64);
@@ -221,7 +221,7 @@ Predictor AttentionBwdSimt::predictor(const Problem& problem, const Device& devi
         const double blocks = real(view.b * view.kv_heads * ceil_div(view.kv_len, g.block));
         const double uneven =
             1 + (c["order"] == 0 && view.is_masked() ? 0.25 : 0.08) + std::max(0.0, device.identity.sm_count / blocks - 1);
-        // Measured on an H200 with kernels that differ only in these parameters.
+        // The factors were measured on an H200 with kernels that differ only in these parameters.
         const double measured = (c["unroll"] == 4 ? 0.95 : c["unroll"] == 2 ? 1 : 1.055) * (g.threads_x == 8 ? 1.08 : 1);
         return 8 + measured * uneven * total / (device.identity.sm_count * device.clock_mhz * kSustainedClock);
     };

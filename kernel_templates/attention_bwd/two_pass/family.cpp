@@ -188,10 +188,10 @@ LaunchPlan AttentionBwdTwoPass::plan(const Problem& problem, const Config& confi
     return plan;
 }
 
-// Clocks of an SM for one pass: fragments from shared memory, multiplications, and the exponentials between them.
+// The clocks that one pass takes on an SM: fragments from shared memory, multiplications, and the exponentials between them.
 struct Pass {
     std::int64_t warps, tile, registers, smem_bytes;
-    double products;  // products along the head size per pair of a query and a key
+    double products;  // the products along the head size for each pair of a query and a key
 };
 
 double pass_us(const View& view, const Pass& pass, double pairs, const Config& c, const Device& device) {

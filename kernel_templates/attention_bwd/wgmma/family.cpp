@@ -49,7 +49,7 @@ struct ResolvedConfig {
 
     int64_t q_rows() const { return 64 * q_warpgroups; }
     int64_t k_rows() const { return 64 * k_warpgroups; }
-    // Dynamic shared memory: alignment, the owned rows, the ring, barriers.
+    // Dynamic shared memory for the alignment, the rows that the block owns, the ring and the barriers.
     int64_t q_smem_bytes(const View& view) const {
         return 1024 + (q_rows() + q_stages * q_block_k) * columns(view) * 2 + (2 * q_stages + 1) * 8;
     }
@@ -59,11 +59,11 @@ struct ResolvedConfig {
     static int64_t columns(const View& view) { return padded(view.d) + padded(view.dv); }
 };
 
-// Registers that ptxas needs for wide sums in addition to the sums themselves, from compiled kernels.
+// The registers that ptxas needs for wide sums besides the sums themselves, as found in compiled kernels.
 int64_t beside(int64_t columns) {
     return std::max<int64_t>(columns - 128, 0) / 4;
 }
-// dQ, scores, their gradients, and the gradients again as an operand.
+// The registers of dQ, scores, their gradients, and the gradients as an operand.
 int64_t q_registers(const View& view, int64_t block_k) {
     return padded(view.d) / 2 + block_k + block_k / 4 + 32 + beside(padded(view.d));
 }
@@ -71,7 +71,7 @@ int64_t q_registers(const View& view, int64_t block_k) {
 bool splits_sums(const View& view) {
     return ResolvedConfig::columns(view) > 344;
 }
-// dK, dV, scores, their gradients, an operand.
+// The registers of dK, dV, scores, their gradients, and an operand.
 int64_t k_registers(const View& view, int64_t block_q) {
     const int64_t widest = std::max(padded(view.d), padded(view.dv));
     const int64_t kept = splits_sums(view) ? widest / 2 + beside(widest) : ResolvedConfig::columns(view) / 2;
@@ -177,7 +177,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const ResolvedConf
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
-    // Most queries see the first keys: they come first in any order.
+    // Most queries see the first keys, so these come first in any order.
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
         step.arguments.push_back(i32(value));
     return step;
@@ -197,7 +197,7 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     };
     const bool grows = view.band.has_high && !view.band.has_low;
     const int64_t heads = view.b * view.q_heads;
-    // Pairs of tiles that the diagonal crosses are computed whole, but partly during waits.
+    // Pairs of tiles that the diagonal crosses are computed as a whole, but partly during waits.
     const auto pairs = [&](int64_t owned, int64_t walked) {
         const auto diagonal = static_cast<double>(heads * std::min(view.q_len, view.kv_len));
         return view.visible_pairs() + (grows ? 0.3 * diagonal * static_cast<double>(owned + walked) : 0.0);
@@ -208,12 +208,12 @@ double predict(const View& view, const ResolvedConfig& s, const Device& device) 
     const double scale = 1980.0 / std::max(device.clock_mhz, 1.0) / (sms * 2048.0);
     const double q_us = q_macs * scale / rate(s.q_warpgroups, s.q_block_k),
                  k_us = k_macs * scale / rate(s.k_warpgroups, s.k_block_q);
-    // Including a block's time before and after its products.
+    // This includes a block's time before and after its products.
     const auto tail = [&](double us, int64_t tiles) {
         const double waves = static_cast<double>(tiles) / sms, blocks_us = 5.7 * std::max(waves, 1.0);
         if (!grows) return blocks_us + us * std::max(1.0, 1 / waves);
         return blocks_us +
-               us * std::max(1 + (s.tile_order == 1 ? 0.1 : 0.8) / waves, 1.78 / waves);  // the longest takes twice the mean
+               us * std::max(1 + (s.tile_order == 1 ? 0.1 : 0.8) / waves, 1.78 / waves);  // the longest tile takes twice the mean
     };
     return tail(q_us, ceil_div(view.q_len, s.q_rows()) * heads) +
            tail(k_us, ceil_div(view.kv_len, s.k_rows()) * view.b * view.kv_heads * (splits_sums(view) ? 2 : 1)) -

@@ -8,29 +8,30 @@ namespace {
 
 // Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/untuned.md): the ratio of measured to predicted time
 // deviates by 15 %. Some constants absorb other effects: plain loads do not reach the full rate of memory, for example.
-constexpr double kStartUs = 1.12;              // a launch, with its work before the first load and after the last
-constexpr std::int64_t kAtOnce = 5;            // accesses whose loads the compiler issues before the first product, k contiguous
-constexpr double kRoundUs = 0.367;             // a thread's wait for a round of its loads, or for five of its accesses
+constexpr double kStartUs = 1.12;  // a launch, with its work before the first load and after the last
+// If k is contiguous, the compiler issues the loads of so many accesses before the first product.
+constexpr std::int64_t kAtOnce = 5;
+constexpr double kRoundUs = 0.367;             // a thread waits so long for a round of its loads, or for five of its accesses
 constexpr double kLoadUs = 0.00167;            // extra time for each of these loads
 constexpr double kWarpUs = 0.0211;             // start of one warp of a block
-constexpr double kMeetingUs = 0.247;           // adding sums in shared memory
+constexpr double kMeetingUs = 0.247;           // the time to add sums in shared memory
 constexpr double kResidentThreads = 1024;      // threads that an SM holds at once
-constexpr double kIssuesPerClock = 2.17;       // that the kernel reaches; the limit of an SM is four
-constexpr double kClocksOfLine = 0.616;        // L1, for each line of 128 bytes that a warp's load touches
-constexpr double kShareOfMemory = 1.02;        // share of memory's rate that plain loads reach
-constexpr double kBytesBeside = 30.9;          // extra bytes per run of neighbouring lines, in sectors that others read too
+constexpr double kIssuesPerClock = 2.17;       // the rate that this kernel reaches; an SM can reach four
+constexpr double kClocksOfLine = 0.616;        // clocks of L1 for each line of 128 bytes that a warp's load touches
+constexpr double kShareOfMemory = 1.02;        // the share of memory's rate that plain loads reach
+constexpr double kBytesBeside = 30.9;          // extra bytes per run of neighbouring lines, in sectors that other runs read too
 constexpr double kInstructions = 117.0;        // instructions outside the loop
-constexpr double kClocksOfInstruction = 5.85;  // to fetch it, and to execute it once
+constexpr double kClocksOfInstruction = 5.85;  // to fetch an instruction and execute it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
 // Many loads wait for each other: above this many bytes some products took five times the prediction. gemm/gemv is for those.
 constexpr double kKnownBytes = 2.039e6;
 constexpr double kDoubt = 0.141;
 
-// With more columns the tensor-core kernels have more trials, so the model is not used.
+// For more columns the model is not used, because the tensor-core kernels have more trials there.
 constexpr std::int64_t kKnownColumns = 20;
 constexpr double kDoubtOfMore = 1.05;
 
-// Lines of 128 bytes that one load of a warp touches, for each operand.
+// For each operand, the lines of 128 bytes that one load of a warp touches.
 struct Touched {
     double x, y;
 };

@@ -18,8 +18,9 @@ using gemm::DefaultChoice;
 using gemm::Gemm;
 using std::int64_t;
 
-constexpr int64_t kLoadedRegisters = 64;  // loads of a round: with more registers the compiler issues only few at once
-constexpr int64_t kOtherRegisters = 24;   // addresses; plus two per column, its sum and its offset
+// Registers for the loads of a round; with more the compiler issues only few loads at once.
+constexpr int64_t kLoadedRegisters = 64;
+constexpr int64_t kOtherRegisters = 24;  // registers for addresses; each column takes two more, for its sum and its offset
 
 // ---- the space ----
 

@@ -20,7 +20,7 @@ using gemm::Streams;
 using std::int64_t;
 
 constexpr int64_t kOtherRegisters = 40;     // addresses, and elements of Y
-constexpr int64_t kStaticSmem = 48 * 1024;  // available without opting in to more
+constexpr int64_t kStaticSmem = 48 * 1024;  // a kernel may use so much without opting in to more
 
 // ---- the space ----
 
@@ -78,7 +78,7 @@ ResolvedConfig point(const Streams& x, int64_t threads, int64_t lanes, int64_t r
             .cluster_k = cluster_k};
 }
 
-// Predicts all configs but those with the widest blocks; skips configs that the rules refuse.
+// Chooses by prediction. It leaves out configs with the widest blocks and those that the rules refuse.
 Config choose_default(const SearchSpace& space, const Streams& x, const Device& device) {
     DefaultChoice choice(space);
     const int64_t most_rows = x.x_along_k ? 4 : 1;

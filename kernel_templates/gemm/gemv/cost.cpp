@@ -8,17 +8,18 @@ namespace {
 
 // Fitted to 930 trials, most of them of random problems, in a stream on an H200 and an H100: the deviation is 17 %
 // (docs/results/untuned.md).
-constexpr double kSpareRegisters = 20;       // registers that the compiler uses beyond the minimum
+constexpr double kSpareRegisters = 20;       // the compiler uses so many more than the minimum
 constexpr double kBytesInFlight = 1849;      // bytes in flight per SM at which memory reaches half of its rate
-constexpr double kBytesPerClockOfSm = 25.6;  // rate of one SM from L2
+constexpr double kBytesPerClockOfSm = 25.6;  // the rate at which one SM reads from L2
 constexpr double kBytesPerClockOfY = 1502;   // rate at which L2 serves blocks that all read the same Y
-constexpr double kClocksOfStep = 92.6;       // a warp's wait for shared memory and its own sums, per step
+constexpr double kClocksOfStep = 92.6;       // in each step a warp waits so long for shared memory and its own sums
 constexpr double kStartUs = 4.25;
-constexpr double kEarlierUs = 0.251;     // gain of a kernel that fits next to its predecessor and reads while that one ends
-constexpr double kElementOfCUs = 0.466;  // per element of a thread, if C is read
-constexpr double kReadingThroughShared = 1.52;  // relative to reading into registers
-// Clocks to stage Y in shared memory if it cannot be copied unchanged: for eight k of a column that are read one by one or from
-// two addresses, and for 64 k that are distributed to the groups.
+// A kernel that fits next to its predecessor gains so much, because it reads while that one ends.
+constexpr double kEarlierUs = 0.251;
+constexpr double kElementOfCUs = 0.466;         // the time for each element of a thread, if C is read
+constexpr double kReadingThroughShared = 1.52;  // a factor relative to reading into registers
+// If Y cannot be copied unchanged, it takes these clocks to stage it in shared memory. They are for eight k of a column that are
+// read one by one or from two addresses, and for 64 k that are distributed to the groups.
 constexpr double kClocksOfGather = 556, kClocksOfEight = 84.9, kClocksOfDeal = 3779;
 constexpr double kClocksOfEdgesOfLines = 1368, kClocksOfEdgesOfK = 920;  // per element of a thread
 
@@ -39,7 +40,7 @@ double resident_blocks(const Grid& grid, const ResolvedConfig& s, const DeviceLi
     return std::max(1.0, std::min({by_registers, by_smem, by_threads, static_cast<double>(limits.blocks_per_sm)}));
 }
 
-// The steps of a warp one after another, or the multiplications of an SM, whichever take longer.
+// The time of a warp's steps one after another, or of the multiplications of an SM, whichever is longer.
 double multiply_clocks(const Grid& grid, const ResolvedConfig& s, double waves, double blocks_of_sm) {
     const double steps = std::ceil(static_cast<double>(grid.part_k) / static_cast<double>(32 * s.warps_k));
     const auto multiplies = static_cast<double>(2 * s.tiles() * (s.block_n / 8));

@@ -24,7 +24,7 @@ using gemv::Streams;
 using std::int64_t;
 
 constexpr int64_t kRegisters = 255;      // the most that a thread can have
-constexpr int64_t kOtherRegisters = 48;  // registers besides sums and loaded steps
+constexpr int64_t kOtherRegisters = 48;  // a thread needs so many besides sums and loaded steps
 constexpr int64_t kClusterBlocks = 8;    // largest cluster that every GPU with clusters supports
 
 // ---- the space ----
@@ -81,7 +81,7 @@ void add_depth_rules(std::vector<Constraint>& to, const Gemm& g, const Device& d
     to.push_back({"an L2 policy although cp.async may be ignored: an illegal instruction on an H200",
                   {"x_smem", "evict_first"},
                   rule([](const ResolvedConfig& s) { return s.x_smem == 0 || s.evict_first == 0; })});
-    // For all extents of the class, because one instance serves them all.
+    // The rule looks at all extents of the class, because one instance serves them all.
     to.push_back(
         {"shared memory is too small",
          {"block_m", "block_n", "warps_m", "warps_k", "unroll", "x_smem", "block_k", "cluster"},
@@ -122,7 +122,7 @@ struct Point {
     const char* name;
     int64_t block_m, warps_m, warps_k, unroll, block_k;
 };
-// Configs that have proved good; the default is the best of them by prediction.
+// Configs that have proved good. The default is the one that is predicted fastest.
 constexpr std::array<Point, 19> kPoints = {{{"stream_16_k16_unroll4", 16, 1, 16, 4, 2048},
                                             {"stream_16_k16_unroll2", 16, 1, 16, 2, 1024},
                                             {"stream_16_k8_unroll4", 16, 1, 8, 4, 1024},

@@ -16,7 +16,7 @@ double mma_sync_share(int cc) {
     return cc / 10 == 10 || cc / 10 == 11 ? 0.5 : 0.95;
 }
 
-// Cycles of one SM for a block's k16 step when nothing waits: tensor cores, shared memory, L2.
+// The cycles that one SM takes for a block's k16 step if nothing waits, for tensor cores, shared memory and L2.
 double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double f16_bonus = g.acc_f16 && device.identity.cc() != 80 && device.identity.cc() != 90 ? 2.0 : 1.0;
     const double rate = device.tensor_flop_per_clock_sm() * mma_sync_share(device.identity.cc()) * f16_bonus;
@@ -49,7 +49,7 @@ double operand_traffic(const Gemm& g, const ResolvedConfig& s, const Device& dev
     return std::max(once, wave * waves);
 }
 
-// Time of the other launches: packing, and adding the parts of K.
+// The time of the other launches, which pack operands and add the parts of K.
 double side_us(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double bytes_per_us = device.memory_gb_per_s * 1e3;
     double us = 0;
@@ -103,7 +103,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double loop =
         tile * std::ceil(static_cast<double>(std::max<int64_t>(1, k_per_split(g, s))) / static_cast<double>(s.block_k));
 
-    // Start and end of a block, which only another block on the SM can hide.
+    // Only another block on the SM can hide the start and end of a block.
     const double alone = g.align_c < kChunkBytes ? 1.37 : 1.0;  // elements of C that are stored one by one
     const double epilogue = alone * static_cast<double>(s.block_m * s.block_n) * (s.split_k > 1 ? 2.96 : 2.0) / 15.4;
     const double rounds = std::ceil(blocks / sms);

@@ -178,10 +178,10 @@ constexpr std::array<std::array<int64_t, 6>, 16> kGoodTiles = {{{128, 256, 2, 4,
                                                                 {32, 64, 1, 2, 16, 2},
                                                                 {32, 32, 1, 2, 16, 2}}};
 
-// {warps_m, warps_n} of two, four and eight warps.
+// The divisions {warps_m, warps_n} of two, four and eight warps.
 constexpr std::array<std::array<int64_t, 2>, 7> kWarps = {{{1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {2, 4}, {4, 2}}};
 
-// Configs with another tile, other warps, another ring or other parts of K.
+// Offers configs with another tile, other warps, another ring or other parts of K.
 void for_neighbours(const ResolvedConfig& of, const gemm::Descent<ResolvedConfig>::Offer& offer) {
     const auto offer_all = [&](ResolvedConfig s) {
         s.reg_buffers = s.block_k >= 32 ? 2 : 1;
@@ -241,7 +241,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
     return gemm::best_of_descents<ResolvedConfig>(space, family, 1, offer_start);
 }
 
-// The parts of K and the panels that are predicted fastest.
+// Chooses the parts of K and the panels that are predicted fastest.
 Relaunched relaunched(ResolvedConfig s, const Gemm& g, const Device& device) {
     ResolvedConfig best = s;
     double best_us = std::numeric_limits<double>::infinity();

@@ -76,7 +76,7 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// 1024 multiplications of 32 x 16 x 8 per SM and clock (sm_89), copies, and waves of blocks.
+// Counts 1024 multiplications of 32 x 16 x 8 per SM and clock (sm_89), copies, and waves of blocks.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);

@@ -18,8 +18,8 @@ bool copies_evenly(const Gemm& g, const ResolvedConfig& s) {
     return is_even(s.block_m, !g.trans_a) && is_even(s.block_n, g.trans_b);
 }
 
-// Registers for sums; for the elements of two steps, or of one step with the parts of B and the sums that are not promoted yet;
-// for addresses.
+// The registers for sums and addresses, and for the elements of two steps. With split operands they are those of one step, the
+// parts of B, and the sums that are not promoted yet.
 int64_t registers_needed(const ResolvedConfig& s, int terms) {
     const int64_t sums = s.warp_m() * s.warp_n() / 32;
     const int64_t elements = (s.warp_m() + s.warp_n()) / 4;

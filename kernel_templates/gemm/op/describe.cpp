@@ -10,7 +10,7 @@
 namespace autotune::gemm {
 namespace {
 
-// A matrix of a description, with its batch, as the product sees it.
+// A matrix of a description, with its batch and with rows and columns as in the product.
 struct DescribedMatrix {
     std::string name;
     Dim batch, rows, cols;
@@ -50,8 +50,8 @@ void check_extents(const std::array<DescribedMatrix, 3>& matrices) {
     }
 }
 
-// `said`: whether the description's layout means transposed, in row-major terms; nullopt: no layout is stated. `if_empty`: the
-// answer for a matrix without elements.
+// `said` tells whether the description's layout means transposed, in row-major terms; nullopt if no layout is stated. `if_empty`
+// is the answer for a matrix without elements.
 bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool if_empty = false) {
     if (matrix.is_empty()) return said.value_or(if_empty);  // whatever its strides are
     const bool transposed = said.value_or(matrix.looks_transposed());
@@ -62,7 +62,7 @@ bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool
     return transposed;
 }
 
-// The matrix as stored. With a single row the caller's distance between rows counts too, if a row fits into it.
+// The matrix as it is stored. If there is a single row, the caller's distance between rows counts too, if a row fits into it.
 Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     Spec::Stored made{.ld = {}, .stride = {}, .alignment_bytes = matrix.alignment_bytes};
     if (matrix.is_empty()) return made;
@@ -73,7 +73,7 @@ Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     return made;
 }
 
-// The element type of the bias. An attribute may state it too.
+// The element type of the bias, which an attribute may state too.
 std::string bias_word(const DescribedTensors& tensors) {
     const TensorDescription* const bias = tensors.find(kBias);
     const std::string own(bias == nullptr ? kBiases[0] : to_string(bias->dtype));
@@ -84,7 +84,7 @@ std::string bias_word(const DescribedTensors& tensors) {
     return said;
 }
 
-// Checks a tensor of the epilogue: given if the problem has it, dense, and of the right extent.
+// Checks a tensor of the epilogue. It must be given if the problem has it, be dense, and have the right extent.
 void check_epilogue_tensor(const DescribedTensors& tensors, std::string_view name, bool is_wanted) {
     const std::string text(name);
     const TensorDescription* const tensor = tensors.find(text);
@@ -100,7 +100,7 @@ void check_epilogue_tensor(const DescribedTensors& tensors, std::string_view nam
                " apart; it has " + std::to_string(wanted) + ", side by side");
 }
 
-// The tensors' own types. What the attributes state must agree with them.
+// The types of the tensors. Attributes that state a type must agree with it.
 Types types_of(const DescribedTensors& tensors) {
     Types types{tensors.at("a").dtype,       tensors.at("b").dtype,      tensors.at("c").dtype,
                 tensors.word("compute", ""), tensors.word("acc", "f32"), tensors.word("scale", kScalings[0])};

@@ -59,7 +59,7 @@ Tensor make_tensor(const UnstridedMatrix& extents, const Spec& spec, const Spec:
     tensor.access = extents.access;
     Matrix matrix{extents.rows, extents.cols, checked_ld(extents, stored), 1, 0};
     tensor.dims = matrix.dims();
-    check_tensor_size(tensor);  // must come before a product of its extents
+    check_tensor_size(tensor);  // must come before any product of the extents
     matrix.batch = spec.batch;
     const bool is_empty = matrix.batch == 0 || tensor.is_empty();
     matrix.batch_stride = is_empty ? 0 : stored.stride.value_or(matrix.rows * matrix.ld);
@@ -77,8 +77,8 @@ std::string alignment_word(const std::vector<Tensor>& tensors) {
     return word;
 }
 
-// The distance between batches, if it is also the distance between rows, so that all rows of a batch belong to one matrix.
-// `rows`: those of each batch.
+// The distance between batches if it continues the distance between rows, so that all rows of a batch belong to one matrix.
+// `rows` is the number of rows of each batch.
 std::optional<std::int64_t> even_distance(const Spec::Stored& stored, std::int64_t rows, std::int64_t cols) {
     const std::int64_t ld = stored.ld.value_or(cols);
     const std::optional<std::int64_t> of_batch = checked_product(rows, ld);

@@ -12,7 +12,7 @@ struct Tile {
     std::int64_t m, n, k, stages;
 };
 
-// Families call their tile block_m, block_n, block_k; for a family without these, extents around a usual tile are used.
+// Families call their tile block_m, block_n, block_k. For a family without these names, extents around a usual tile are used.
 Tile tile_of(const Config& config) {
     return {config.find("block_m").value_or(64), config.find("block_n").value_or(64), config.find("block_k").value_or(32),
             config.find("stages").value_or(2)};
@@ -21,7 +21,7 @@ Tile tile_of(const Config& config) {
 struct Extents {
     std::int64_t m, n, k;
     std::int64_t batch = 1;
-    std::int64_t padding = 0;  // extra elements in a row, in units of 16 bytes
+    std::int64_t padding = 0;  // the extra elements in a row, in units of 16 bytes
 };
 
 // A problem of the same class with other extents. Rows that would break its alignment are padded, so that the same instance can
@@ -59,7 +59,7 @@ std::vector<Problem> edge_case_problems(const Op& op, const Problem& problem, co
         {tile.m, tile.n, tile.k + 8, 2, 1},
         {1, 1, 1},
     }};
-    // Other families compute short sums of tf32x3.
+    // Other families compute tf32x3 if the sum is short.
     const bool is_split = problem.word("compute") == kTf32x3 && View(problem).k >= kLeastSplitK;
     std::vector<Problem> neighbours;
     for (Extents extents : wanted) {

@@ -21,7 +21,7 @@ using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
 
-// The same as in reference.cuh: tile, threads, and k between two checks of the partial sums.
+// These numbers must be as in reference.cuh: the tile, the threads, and k between two checks of the partial sums.
 constexpr std::int64_t kReferenceTile = 64;
 constexpr std::int64_t kReferencePeakEvery = 64;
 constexpr std::uint32_t kReferenceThreads = 128;
@@ -82,7 +82,7 @@ OpOption scale_option() {
             "what of A and B, in fp8, has a factor in tensors scale_a and scale_b; none if left out"};
 }
 
-// Additional options of fp8 products.
+// The additional options of fp8 products.
 std::vector<OpOption> epilogue_options() {
     return {{"bias",
              {gemm::kBiases.begin(), gemm::kBiases.end()},
@@ -130,7 +130,7 @@ std::vector<OpOption> GemmOp::options() const {
                   epilogue_options());
 }
 
-// A tensor has its own strides: rows of A, of its transpose, of a part of a larger matrix.
+// Each tensor has its own strides. So it may be a matrix, a transpose or a part of a larger matrix.
 std::vector<TensorForm> GemmOp::tensors() const {
     return {{"a", Access::in, {"batch", "m", "k"}},
             {"b", Access::in, {"batch", "k", "n"}},
@@ -194,7 +194,7 @@ std::vector<ProblemRequest> GemmOp::examples() const {
 }
 
 std::optional<std::vector<EmptySum>> GemmOp::empty_sums(const Problem& problem) const {
-    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // without elements, amax stays as it is
+    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // without elements amax keeps its value
     const View view(problem);
     if (view.k != 0) return std::nullopt;
     EmptySum c{.tensor = gemm::kC};
@@ -248,8 +248,8 @@ LaunchStep amax_step(const Problem& problem, const gemm::Tolerance& allowed) {
     return step;
 }
 
-// Arguments: a, b, c, expected, bound, alpha, beta, then the five numbers of Tolerance, then m .. stride_c as for every gemm
-// kernel, then the scales, bias and scale_d, and the address for the largest value and bound.
+// The arguments are a, b, c, expected, bound, alpha, beta, then the five numbers of Tolerance, then m .. stride_c as for every
+// gemm kernel, then the scales, bias and scale_d, and the address for the largest value and bound.
 LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) const {
     const View view(problem);
     const gemm::Tolerance allowed = gemm::tolerance(problem, test);
@@ -289,7 +289,7 @@ LaunchPlan GemmOp::reference_plan(const Problem& problem, const OpTest& test) co
     return plan;
 }
 
-// Computes one element on the host, from values in stored order.
+// Computes one element on the host, from values in the order in which they are stored.
 struct HostElement {
     double product = 0;
     double squares = 0;

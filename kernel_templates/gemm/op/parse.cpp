@@ -56,7 +56,7 @@ Types parse_types(const RequestOptions& options) {
     return checked_types(std::move(types));
 }
 
-// The smallest element's size: every alignment is a multiple of it.
+// The size of the smallest element, of which every alignment is a multiple.
 std::size_t smallest_element(const Types& types) {
     return std::min({size_bytes(types.a), size_bytes(types.b), size_bytes(types.c)});
 }

@@ -28,12 +28,12 @@ Tensor scale_tensor(const char* name, std::vector<Dim> dims) {
     return tensor;
 }
 
-// Rounded up to sixteen bytes of scales.
+// The number of scales, rounded up to sixteen bytes.
 std::int64_t padded(std::int64_t count) {
     return (count + 3) / 4 * 4;
 }
 
-// Dimensions [batch, lines, runs of k]; neighbouring lines are contiguous.
+// Dimensions [batch, lines, runs of k], in which neighbouring lines are contiguous.
 std::vector<Dim> lines_first(std::int64_t batch, std::int64_t lines, std::int64_t runs) {
     return {{batch, runs * padded(lines)}, {lines, 1}, {runs, padded(lines)}};
 }

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::int64_t kBand = 16;
 constexpr int kRandomBands = 4;
-// Edges of the tiles of all families: multiples of 256 are multiples of every smaller power of two, and multiples of 192 cover
-// the other tiles.
+// These multiples cover the edges of the tiles of all families. Multiples of 256 are multiples of every smaller power of two, and
+// multiples of 192 cover the other tiles.
 constexpr std::int64_t kTile = 256, kOddTile = 192;
 // Dimensions of a stored matrix.
 constexpr std::size_t kRows = 1, kCols = 2;
 
-// First lines of bands: at both ends, on both sides of a tile's edge near the middle, and some at random.
+// The first lines of bands: at both ends, on both sides of a tile's edge near the middle, and some at random.
 std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
     const std::int64_t last = std::max<std::int64_t>(extent - kBand, 0);
     const std::int64_t middle = extent / 2;
@@ -32,7 +32,7 @@ std::vector<std::int64_t> band_starts(std::int64_t extent, Random& random) {
     return starts;
 }
 
-// Takes the scales of `count` lines from `start` on, if `lines` lines share one.
+// Takes the scales of `count` lines from `start` on, where `lines` lines share one.
 void cut_scale(Subproblem& part, int tensor, std::int64_t start, std::int64_t count, std::int64_t lines) {
     const Scaling scaling = scaling_of(part.problem);
     if (scaling == Scaling::none || scaling == Scaling::tensor) return;
@@ -41,7 +41,7 @@ void cut_scale(Subproblem& part, int tensor, std::int64_t start, std::int64_t co
     dim.extent = ceil_div(count, lines);
 }
 
-// Takes the bias of columns `start` to `start + count`. The amax of a part is not that of the whole.
+// Takes the bias of columns `start` to `start + count`. It drops amax, because the amax of a part is not that of the whole.
 void cut_epilogue(Subproblem& part, std::int64_t start, std::int64_t count) {
     if (const std::optional<int> bias = find_tensor(part.problem, kBias)) {
         part.first[static_cast<std::size_t>(*bias)] = start;
@@ -65,7 +65,7 @@ Subproblem rows_of(const Problem& problem, std::int64_t start) {
     return part;
 }
 
-// If columns share a scale by blocks, a part begins with a block.
+// A part of the columns. If columns share a scale by blocks, the part begins with a block.
 Subproblem columns_of(const Problem& problem, std::int64_t wanted) {
     const View view(problem);
     const std::int64_t block = scaling_of(problem) == Scaling::block ? kScaleBlock : 1;
@@ -97,7 +97,7 @@ std::vector<Subproblem> subproblems(const Problem& problem, std::uint64_t seed) 
     return parts;
 }
 
-// |alpha| 4 T + 2 |beta|, with T the non-zero k of a row of A, must be exact in the output and in the accumulator.
+// |alpha| 4 T + 2 |beta| must be exact in the output and in the accumulator, where T is the number of non-zero k of a row of A.
 std::optional<ProductForm> product_form(const Problem& problem) {
     const View view(problem);
     const double alpha = problem.scalars[kAlpha].number();

@@ -13,7 +13,7 @@ namespace {
 // mean square error of N(0,1) is 0.12 at k = 512, 0.17 at 4096 and 0.20 at 16384; the largest of 2^20 errors is 2.4, 2.3 and 2.8.
 // In promoted sums k counts up to 128: 0.09, and 0.9 at most (H200, 2026-11-23; the same for cuBLASLt). docs/fp8.md.
 constexpr double kFastSumError = 0.2, kPromotedSumError = 0.1;
-// The error of one element may be that many times as large.
+// One element may have an error that is so many times as large.
 constexpr double kMostFp8Errors = 25;
 
 // The length of a sum, for the growth of the accumulator's error. An fp8 multiplication adds 32 products at once.
@@ -89,7 +89,7 @@ Tolerance exact_tolerance(const View& view, const Problem& problem) {
         .value = unit_roundoff(view.out) + scaling, .input = scaling, .floor = underflow_roundoff(view.out), .of_amax = scaling};
 }
 
-// The norm of a few elements is unreliable: if one expected value is near 0, a right kernel would fail.
+// The norm of few elements is unreliable, because one expected value near 0 would make a right kernel fail.
 constexpr std::int64_t kFewElements = 256;
 
 double norm_ratio(const View& view, const Problem& problem) {
@@ -140,7 +140,7 @@ Tolerance tolerance(const Problem& problem, const OpTest& test) {
     return test.name == kNumeric ? numeric_tolerance(view, problem) : exact_tolerance(view, problem);
 }
 
-// With beta 0, C must not be read: it is NaN, so that a read would show.
+// With beta 0, C must not be read. So C is NaN, which would show a read.
 std::vector<OpTest> tests(const Problem& problem) {
     const View view(problem);
     const std::int64_t terms = most_terms(view);
@@ -153,7 +153,7 @@ std::vector<OpTest> tests(const Problem& problem) {
     if (is_fp8(view.in)) {
         add_scales(problem, exact, exact_scales());
         add_scales(problem, numeric, usual_scales());
-        // Four standard deviations of the sums of products of {-2..2}, and of those of N(0,1) with scales.
+        // This is four standard deviations of the sums of products of {-2..2}, and of those of N(0,1) with scales.
         add_epilogue(problem, exact, 8 * std::sqrt(static_cast<double>(std::min(view.k, terms))));
         add_epilogue(problem, numeric, 6 * std::sqrt(static_cast<double>(view.k)));
         if (!view.fast) return {std::move(exact), promotion_test(problem), std::move(numeric)};

@@ -21,7 +21,7 @@ std::string default_compute(const Types& types) {
 
 namespace {
 
-// Checks that hardware and libraries have such a product of fp8.
+// Checks that hardware and libraries can multiply these fp8 types.
 void check_fp8(const Types& types) {
     const auto word = [](DType type) { return std::string(to_string(type)); };
     if (!is_fp8(types.a) || !is_fp8(types.b))

@@ -16,7 +16,7 @@ namespace {
 namespace blas = gpu::blas;
 using gpu::BlasProduct;
 
-// cuBLAS's names for the types that it has.
+// cuBLAS's number for a type, or nullopt if it has none.
 std::optional<int> data_type(DType type) {
     constexpr std::array<std::pair<DType, int>, 6> kTypes = {{{DType::f16, blas::kR16F},
                                                               {DType::bf16, blas::kR16BF},
@@ -53,24 +53,25 @@ bool has_word(const Problem& problem, std::string_view name, std::string_view wo
     return problem.has_attribute(name) && problem.word(name) == word;
 }
 
-// cuBLASLt's numbers for the granularity of scales: one f32, a vector along the rows, vectors of 128 k, blocks of 128 x 128.
+// cuBLASLt's numbers for how many elements share a scale: the tensor, a row, a vector of 128 k, a block of 128 x 128.
 enum ScaleMode : std::int32_t { kOfTensor = 0, kOfRows = 3, kOfVectors = 4, kOfBlocks = 5 };
 
-// Whether block scales have cuBLASLt's layout: those of A by columns without gaps, those of B by rows of a multiple of four.
+// Whether block scales have cuBLASLt's layout. Scales of A must be stored by columns without gaps, and those of B by rows of a
+// multiple of four.
 bool lie_as_expected(const Problem& problem) {
     const ScaleStrides a = scale_strides(problem, kScaleA), b = scale_strides(problem, kScaleB);
     const std::int64_t runs = (problem.extent("k") + kScaleBlock - 1) / kScaleBlock;
     return a.line == 1 && a.k == problem.extent("m") && b.k == 1 && b.line == (runs + 3) / 4 * 4;
 }
 
-// The part of the epilogue that cuBLASLt does not have; empty if it has all of it.
+// The part of the epilogue that cuBLASLt cannot do, or "".
 std::string refuses_epilogue(const Problem& problem, const Epilogue& epilogue) {
     if (epilogue.writes_fp8 && problem.word("beta") != "zero") return "no entry for a C in fp8 that is read";
     if (epilogue.keeps_amax && !epilogue.writes_fp8) return "no entry for amax of a C that is not fp8";
     return epilogue.bias == DType::f32 ? "no entry for a bias in f32" : "";
 }
 
-// Whether cuBLASLt 13.1 can read scales and bias at their addresses: it does not support scales at others, and its kernels fault
+// Whether cuBLASLt 13.1 can read scales and bias at their addresses. It refuses scales at other addresses, and its kernels fault
 // on a bias at an odd multiple of 2 (H200, 2026-11-24).
 bool has_aligned_vectors(const Problem& problem) {
     return std::all_of(problem.tensors.begin(), problem.tensors.end(), [](const Tensor& tensor) {
@@ -117,8 +118,8 @@ std::string choose_fp8(const Problem& problem, BlasProduct& product) {
     return "";
 }
 
-// Sets compute and scale type, or returns why there is none for these words. tf32x3, which cuBLAS does not have, is compared with
-// an answer of the same accuracy: f32.
+// Sets compute and scale type, or returns why these words have none. cuBLAS has no tf32x3, so it is compared with f32, which has
+// the same accuracy.
 std::string choose_arithmetic(const Problem& problem, BlasProduct& product) {
     const DType in = problem.tensors[kA].dtype;
     const DType out = problem.tensors[kC].dtype;

@@ -5,7 +5,7 @@
 namespace autotune::gemm {
 namespace {
 
-// With at most this many rows or columns of C, reading the other operand limits a problem.
+// If C has at most this many rows or columns, reading the other operand limits the time.
 constexpr std::int64_t kSkinny = 144;
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 // 2026-11-23).
 constexpr double kInStream = 2.3;
 
-// Instructions of a thread for one k of a tile: one multiply-add for each sum (or for two sums in f16), one conversion (f32) or
-// duplication (f16) of each operand that it reads, and its share of copying.
+// The instructions of a thread for one k of a tile. They are one multiply-add for each sum (or for two sums in f16), one
+// conversion (f32) or duplication (f16) of each operand that it reads, and its share of copying.
 double instructions_a_step(const ResolvedConfig& s, const View& view) {
     const bool is_f16 = view.acc == DType::f16;
     const auto read = static_cast<double>(s.thread_m + s.thread_n);

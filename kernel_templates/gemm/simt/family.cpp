@@ -172,7 +172,8 @@ LaunchPlan GemmSimt::plan(const Problem& problem, const Config& config, const De
     const std::int64_t blocks = ceil_div(view.m, s.block_m) * ceil_div(view.n, s.block_n) * view.batch;
     if (blocks == 0) return plan;
     LaunchStep step;
-    step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));  // the kernel loops over the remaining blocks
+    // The kernel loops, so larger products need no more blocks.
+    step.grid.x = narrow<std::uint32_t>(std::min(blocks, gemm::kMaxBlocks));
     step.block.x = narrow<std::uint32_t>(s.threads());
     step.arguments = gemm::arguments(problem);
     plan.steps.push_back(step);

@@ -10,10 +10,10 @@ using gemm::ceil_div;
 
 namespace {
 
-// a row and a column of operands, addresses and loop counters: everything but sums and copies
+// the registers of a row and a column of operands, addresses and loop counters, without sums and copies
 constexpr std::int64_t kOtherRegisters = 48;
 
-// Registers that hold the next chunks of both tiles between reading and writing them.
+// The registers that hold the next chunks of both tiles between reading and writing them.
 std::int64_t held_registers(const ResolvedConfig& s) {
     const std::int64_t per_pass = s.threads() * s.vec;
     const std::int64_t passes = ceil_div(s.block_m * s.block_k, per_pass) + ceil_div(s.block_n * s.block_k, per_pass);

@@ -7,7 +7,7 @@ namespace autotune::simt_f32 {
 
 namespace {
 
-// Instructions of a thread for one k: its multiply-adds, its reads of shared memory, and its share of copying.
+// The instructions of a thread for one k: its multiply-adds, its reads of shared memory, and its share of copying.
 double instructions_a_step(const Gemm& g, const ResolvedConfig& s) {
     const auto sums = static_cast<double>(s.thread_m * s.thread_n);
     if (s.smem == 0) return 10;
@@ -32,7 +32,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double resident = std::min(static_cast<double>(blocks_per_sm(s, device.limits)), rounds);
     const double warps = resident * static_cast<double>(s.threads()) / 32;
     const double depth = static_cast<double>(std::max<std::int64_t>(1, k_per_split(g, s)));
-    // One warp per scheduler cannot hide the latency of instructions; two mostly can.
+    // One warp per scheduler cannot hide the latency of instructions, and two mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
     // Operands that are transposed in registers are loaded during the products of one tile, which in small blocks take less time

@@ -24,7 +24,7 @@ bool copies_evenly(const ResolvedConfig& s, int64_t extent, bool k_contiguous) {
 
 namespace {
 
-// Registers for a thread's elements of the next tiles, and eight for the addresses of a patch.
+// The registers for a thread's elements of the next tiles, and eight for the addresses of a patch.
 int64_t registers_held(const ResolvedConfig& s) {
     if (s.cp_async != 0) return 0;
     const int64_t elements = (s.block_m + s.block_n) * s.block_k;

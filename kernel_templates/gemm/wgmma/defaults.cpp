@@ -38,7 +38,7 @@ constexpr std::array<std::array<int64_t, 3>, 10> kDivisions = {
 // {block_m, consumer_warpgroups, pingpong}
 constexpr std::array<std::array<int64_t, 3>, 7> kHeights = {
     {{64, 1, 0}, {64, 2, 1}, {128, 1, 0}, {128, 2, 0}, {128, 2, 1}, {192, 3, 0}, {256, 2, 0}}};
-// The most registers for sums with which none of the listed tiles spills. Ping-pong 128x176 and 128x192 spill.
+// With more registers for sums than this, one of the listed tiles spills. Ping-pong 128x176 and 128x192 spill.
 constexpr int64_t kMostSums = 160;
 
 // Adds the usual order of tiles, and the deepest ring that fits.
@@ -107,7 +107,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
     const gemm::Descent<ResolvedConfig>::Family family = {
         [&](const ResolvedConfig& s) { return predict(g, s, device); }, config_of,
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Starts from both assignments of the operands, with K divided and whole, because a walk seldom changes between these.
+    // Starts from both assignments of the operands, with K divided and whole, because a descent seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const int64_t swap_ab = i / 2;
         const bool is_divided = i % 2 != 0;
@@ -125,7 +125,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
         }
     };
     const Config chosen = gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
-    // If the next kernel's blocks do not fit next to these, they have little time to fetch operands early.
+    // If the next kernel's blocks do not fit beside these, they have little time to fetch operands early.
     Config early = chosen;
     early.set("prefetch_steps", 8);
     early.set("prefetch_all", has_few_rows(g) || fits_twice(ResolvedConfig(chosen, g), chosen["stages"], device) ? 0 : 1);

@@ -52,7 +52,7 @@ wgmma::Candidates candidates(const Gemm& g, const Device& device) {
     return {g, device, tiles, ResolvedConfig(Config{}, g), &config_of};
 }
 
-// Rules of this family only; gemm/wgmma_fp8 shares the others.
+// The rules of this family alone. gemm/wgmma_fp8 shares the others.
 std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
     const auto rule = gemm::rules_on<ResolvedConfig>(g);
     const auto is_large = [](const ResolvedConfig& s) { return s.block_m * s.block_n >= int64_t{128} * 112 && s.block_k <= 64; };

@@ -54,33 +54,35 @@ bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
 
 namespace {
 
-constexpr double kUsableL2 = 0.6e6;  // usable bytes of an operand per MiB of L2
+constexpr double kUsableL2 = 0.6e6;  // so many bytes of an operand stay in each MiB of L2
 
 // Times are in clocks of an SM unless the name has another unit.
 struct Constants {
-    double multiply, overhead;         // of a K step: its time / that at the tensor cores' peak; the time outside multiplications
-    double l2_bytes, l2_bytes_of_all;  // per clock, of one SM and of all
-    double latency;                    // time from a stage's request to its arrival
-    double wait_2_stages, wait_3_stages;  // latencies that a step waits in addition to its work, in a ring of two or three stages
-    double ask;                           // requests for a line that many blocks load in the same step
+    // Of a K step: its time / its time at the tensor cores' peak; and the time outside multiplications.
+    double multiply, overhead;
+    double l2_bytes, l2_bytes_of_all;     // bytes per clock for one SM, and for all SMs together
+    double latency;                       // the time from a stage's request to its arrival
+    double wait_2_stages, wait_3_stages;  // in a ring of two or three stages, the latencies that a step waits besides its work
+    double ask;                           // the time of requests for a line that many blocks load in the same step
     std::array<double, 4> straddling;  // additional lines of 128 bytes that a row touches if rows do not begin on a line: for the
                                        // M-side operand along K and along M, for the N-side operand
     double half_lines;                 // time of multiplications in steps of 64 bytes / in steps of whole lines
     double narrow_both;                // for operands that both lie along C's sides: time with boxes below a line / with others
     double narrow;                     // for an N-side operand stored along N: time with boxes of a quarter line / of whole lines
-    double tile, direct_area, tma_area;     // the end of a tile, and elements stored per clock
-    double unaligned_store;                 // per element of a thread, if C's rows do not begin at multiples of 16 bytes
-    double unpaired_store;                  // in addition, if neighbours of a row are not stored as a pair
-    double overlapped_c_read, direct_read;  // reading the C that beta multiplies
-    double combine, combine_area;           // adding the parts of a tile
-    double meeting, meeting_block;          // adding the sums of the blocks that divide K in a cluster: a constant, and per block
-    double combine_part;                    // per element of each part but the first, which the last block to finish adds
-    double clock, memory;                   // shares of the maximum
-    double memory_us, output;               // time before memory delivers; weight of a byte of C relative to one of the operands
-    double shared_sectors;                  // per byte of C in a sector that two tiles write
-    double overlap;                         // exponent of the norm that combines computing and memory time: 1 means no overlap
-    double reduce_us, reduced_bytes;        // the second kernel: its start, and its bytes per microsecond
-    double ragged;                          // share of the larger operand that is read again if the last tile lacks rows
+    double tile, direct_area, tma_area;  // the time at the end of a tile, and elements stored per clock
+    double unaligned_store;  // the time for each element of a thread, if C's rows do not begin at multiples of 16 bytes
+    double unpaired_store;   // added if neighbours of a row are not stored as a pair
+    double overlapped_c_read, direct_read;  // the time to read the C that beta multiplies
+    double combine, combine_area;           // the time to add the parts of a tile
+    // The time to add the sums of the blocks that divide K in a cluster: a constant, and one per block.
+    double meeting, meeting_block;
+    double combine_part;       // per element of each part but the first; the last block to finish adds them
+    double clock, memory;      // shares of the maximum
+    double memory_us, output;  // the time before memory delivers; the weight of a byte of C relative to one of the operands
+    double shared_sectors;     // for each byte of C in a sector that two tiles write
+    double overlap;            // exponent of the norm that combines computing and memory time: 1 means no overlap
+    double reduce_us, reduced_bytes;  // of the second kernel: its start, and its bytes per microsecond
+    double ragged;                    // the share of the larger operand that is read again if the last tile lacks rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // without early fetch; with it; with it while the previous kernel runs
     double launch_in_turn_us;         // without programmatic dependent launch
@@ -167,7 +169,7 @@ const Constants& constants(const ResolvedConfig& s) {
     return s.in_bytes == 1 ? kOfBytes : kOfHalf;
 }
 
-// Bytes that L2 delivers for both operands in a K step; rows that straddle lines are weighted by their cost.
+// The bytes that L2 delivers for both operands in a K step. Rows that straddle lines are weighted by their cost.
 double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     const bool swap = s.swap_ab != 0;
@@ -195,7 +197,8 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double shared =
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
-    const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);  // few busy SMs get more each
+    // If few SMs are busy, each gets more.
+    const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);
     // Issue slots for adding products outside of the tensor cores: the warps of a band, for all consumer warpgroups one after
     // another. The additions overlap with multiplications: with two sets of products with their own band's, with three or more
     // bands per tile with those of other bands, otherwise by half (4096x2112x7168 in blocks, H200, 2026-11-23: 128x192 1,090
@@ -224,14 +227,14 @@ double read_clocks(const ResolvedConfig& s) {
     return constants(s).direct_read * elements / (s.swap_ab != 0 ? 1.0 : 2.0) / static_cast<double>(s.cluster_k);
 }
 
-// Clocks between a tile's last multiplication and the next tile's first, without the part that other work hides.
+// The clocks between a tile's last multiplication and the next tile's first, except those that other work hides.
 double tile_clocks(const Gemm& g, const ResolvedConfig& s) {
     const Constants& c = constants(s);
     if (s.reduce_kernel != 0) return c.tile;  // another kernel stores C
     const bool stores_alone = s.tma_store == 0 && g.align_c < gemm::kChunkBytes;
     const double lone = s.swap_ab == 0 && g.align_c < 4 ? c.unpaired_store : 1.0;
     const double alone = stores_alone ? lone * c.unaligned_store * static_cast<double>(s.bands() * s.block_n) : 0.0;
-    // With one buffer each span waits for the previous one: a guess, not measured.
+    // With one buffer each span waits for the previous one. The value is a guess and was not measured.
     const double area_per_clock = s.tma_store == 0                              ? c.direct_area
                                   : s.epilogue_stages == s.block_n / s.span_c() ? 16.0
                                   : s.epilogue_stages == 1                      ? 6.0
@@ -246,7 +249,7 @@ double combine_clocks(const ResolvedConfig& s, int64_t parts) {
     return c.combine + area / c.combine_area + c.combine_part * area * static_cast<double>(parts - 1);
 }
 
-// Time of the second kernel, if there is one: its start, its writes, and its reads of the parts.
+// The time of the second kernel if there is one: its start, its writes, and its reads of the parts.
 double reduce_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     if (s.reduce_kernel == 0) return 0.0;
     const auto bytes = static_cast<double>(grid.parts * g.m * g.n * g.batch * 2 * s.sum_bytes);
@@ -344,8 +347,8 @@ double read_again_bytes(const Gemm& g, const ResolvedConfig& s, const Grid& grid
     return real(g.batch) * (share * std::min(kept, anew) + (1.0 - share) * anew - once);
 }
 
-// The time that the power limit allows. Multiplications cost energy, and so do their reads from shared memory and L2, least in
-// wide tiles. Memory costs 41 pJ per byte, at 700 W.
+// The time that the power limit allows. Multiplications cost energy, and so do their reads from shared memory and L2; wide tiles
+// need the fewest. Memory costs 41 pJ per byte, at 700 W.
 double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     const double tile_mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
     const double mac = tile_mac * static_cast<double>(grid.tiles * grid.steps * s.sharing_blocks());
@@ -358,7 +361,7 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const 
     // f16 sums cost less: at the same power limit cuBLAS sustains 703 TFLOP/s with them and 599 with f32 sums.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     const double of_memory = s.in_bytes == 2 ? read_again_bytes(g, s, grid, device) / 17e6 : 0.0;
-    // Ten pairs of measurements of one second each: 0.7 % less time, 1.5 % less energy (H200, 2026-11-27).
+    // In ten pairs of measurements of one second each it took 0.7 % less time and 1.5 % less energy (H200, 2026-11-27).
     const double of_turns = s.serpentine_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
     return (at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2) + of_memory) * of_turns;
 }
@@ -371,7 +374,7 @@ double launch_us(const ResolvedConfig& s, const Device& device) {
     return constants(s).launch_us[fits_twice(s, s.stages, device) ? 2 : 1];
 }
 
-// The norm of two times that partly overlap. Computed by multiplication instead of powers, because a plan makes hundreds of
+// The norm of two times that partly overlap. It multiplies instead of calling pow(), because a plan makes hundreds of
 // predictions.
 double overlapped(double a, double b, double exponent) {
     if (exponent != 1.5) return std::pow(std::pow(a, exponent) + std::pow(b, exponent), 1.0 / exponent);

@@ -43,14 +43,14 @@ TensorMapArg map_of(const TypedMatrix& o, int index, std::size_t packed, std::ar
     return o.alignment_bytes < 16 ? gemm::packed_tile_map(o, packed, box) : gemm::tile_map(o, index, box);
 }
 
-// The box of one TMA load, for a tile that `shares` blocks load together. K-major: a span along K by a share of the tile's rows.
-// MN-major: a span along M or N by a share of block_k.
+// The box of one TMA load, for a tile that `shares` blocks load together. K-major boxes are a span along K by a share of the
+// tile's rows, MN-major boxes a span along M or N by a share of block_k.
 std::array<int64_t, 2> box_of(const ResolvedConfig& s, bool k_major, int64_t extent, int64_t shares) {
     return k_major ? std::array<int64_t, 2>{s.widest_span(), extent / shares}
                    : std::array<int64_t, 2>{s.span(extent), s.block_k / shares};
 }
 
-// The most that blocks fetch into L2 before their turn, limited by the time that a short previous kernel leaves. More would take
+// Blocks fetch at most this much into L2 before their turn, because a short previous kernel leaves little time. More would take
 // bandwidth from a previous kernel that reads weights, and L2 would not keep it until the turn.
 constexpr int64_t kEarlyBytes = 8 << 20;
 

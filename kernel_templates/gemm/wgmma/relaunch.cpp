@@ -46,12 +46,12 @@ std::vector<int64_t> divisions_for(const ResolvedConfig& s, const Grid& grid, co
     }
     const int64_t clusters = std::min(grid.room, grid.tiles);
     if (s.reduce_kernel == 0 && grid.tiles > clusters && grid.tiles % clusters != 0) divisions.push_back(0);
-    if (divisions.empty()) divisions.push_back(2);  // no division is legal, because the kernel itself is not
+    if (divisions.empty()) divisions.push_back(2);  // no division is legal, because the kernel itself is not legal
     return divisions;
 }
 
-// Chooses the early fetches and the operand whose lines L2 drops first: as in the default config, or as in the config itself if
-// that stays legal.
+// Chooses the early fetches and the operand whose lines L2 drops first. They are as in the default config, or as in the config
+// itself if that stays legal.
 void settle_fetches(ResolvedConfig& s, const Gemm& g, const Device& device) {
     const Grid grid(g, s, device);
     const int64_t blocks = grid.tiles * grid.parts * s.cluster_blocks();

@@ -33,7 +33,8 @@ bool has_too_few_rows(const Gemm& g) {
     return g.m <= 32 && g.m < g.n;
 }
 
-// For few rows, fp8 products whose C is f32 or fp8: TMA never stores their exchanged tiles, whatever the size of C.
+// Whether this is an fp8 product with few rows whose C is f32 or fp8. TMA never stores the exchanged tiles of such products,
+// whatever the size of C.
 bool is_never_stored_by_tma(const Gemm& g, const ResolvedConfig& s) {
     return s.in_bytes == 1 && s.out_bytes != 2 && s.swap_ab == 1 && has_too_few_rows(g);
 }
@@ -209,7 +210,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
-// Number of blocks if all run at once, each on an SM of its own with one tile or part; 0 for other grids.
+// The number of blocks if all run at once, each on an SM of its own with one tile or part. 0 for other grids.
 int64_t blocks_at_once(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid at(g, s, device);
     const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();

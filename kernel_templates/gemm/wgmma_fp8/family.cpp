@@ -111,7 +111,7 @@ std::vector<Constraint> own_rules(const Gemm& g, const Device& device) {
                    rule([leaves = stores_with_hint(g, device)](const ResolvedConfig& s) {
                        return s.store_hint == (leaves && s.tma_store == 1 ? 1 : 0);
                    })});
-    // After a kernel that triggers nothing early, none of these values changes the time, and each would double the space.
+    // After a kernel that triggers nothing early, none of these values changes the time, and each of them would double the space.
     all.push_back({"an early fetch is not of eight steps", {"prefetch_steps"}, [](const Config& c) {
                        const int64_t steps = c.find("prefetch_steps").value_or(0);
                        return steps == 0 || steps == 8;
@@ -224,7 +224,8 @@ class WgmmaFp8 final : public StructuredFamily {
     Predictor predictor(const Problem& problem, const Device& device) const override {
         return [g = Gemm(problem), device](const Config& config) {
             const ResolvedConfig s(config, g);
-            const double maps_us = s.device_maps != 0 ? 6.0 : 0.0;  // a guess for three launches, not measured
+            // The value is a guess for three launches and was not measured.
+            const double maps_us = s.device_maps != 0 ? 6.0 : 0.0;
             return wgmma::predict(g, s, device) + maps_us;
         };
     }

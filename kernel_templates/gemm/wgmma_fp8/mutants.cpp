@@ -133,8 +133,8 @@ const Planted kGemmWgmmaFp8Epilogue(&gemm_wgmma_fp8_epilogue);
 
 std::vector<Mutant> gemm_wgmma_fp8_overlap() {
     return of_family("gemm/wgmma_fp8", "", {
-        // If only the consumer warpgroups' own wait is missing, they are still in time: they read scales after products of
-        // operands that the producer waited for.
+        // If only the consumer warpgroups' own wait is missing, the answer is still right, because they read scales after
+        // products of operands that the producer waited for.
         {.name = "nobody_waits", .file = "gemm/device/hopper/hopper_ring.cuh",
          .find = "    " + kWait + "    dependent_launch::let_next_grid_start();\n",
          .replace = "    dependent_launch::let_next_grid_start();\n",

@@ -46,9 +46,9 @@ struct ResolvedConfig {
     int64_t tiles_m(const Gemm& g) const { return ceil_div(g.m, block_m); }
     int64_t tiles_n(const Gemm& g) const { return ceil_div(g.n, block_n); }
     int64_t tiles(const Gemm& g) const { return tiles_m(g) * tiles_n(g) * g.batch; }
-    // Registers for sums and, with promotion, for the products of one band.
+    // The registers for sums and, with promotion, for the products of one band.
     int64_t sums(const Gemm& g) const { return bands() * block_n / 2 + (g.promotes ? block_n / 2 : 0); }
-    // Alignment slack, stages, the columns' scales and biases of each warpgroup, barriers.
+    // Shared memory for alignment, stages, the columns' scales and biases of each warpgroup, and barriers.
     int64_t smem_bytes(const Gemm& g) const {
         const int64_t of_columns = (g.scaling == Scaling::row ? 1 : 0) + (g.has_bias ? 1 : 0);
         return 1024 + stages * (block_m + block_n) * block_k + of_columns * consumer_warpgroups * block_n * 4 + stages * 8;
@@ -92,8 +92,8 @@ std::vector<Constraint> constraints(const Gemm& g, const Device& device) {
     return all;
 }
 
-// Time of multiplications, loads and stores on one SM, added up because they do not overlap. cp.async needs more instructions
-// than TMA.
+// The time of multiplications, loads and stores on one SM. They are added up, because they do not overlap. cp.async needs more
+// instructions than TMA.
 double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto steps = static_cast<double>(ceil_div(g.k, s.block_k));
     const double mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
@@ -103,7 +103,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const auto at_once = static_cast<double>(s.resident(g, device) * device.identity.sm_count);
     const double rounds = std::ceil(static_cast<double>(s.tiles(g)) / at_once) * static_cast<double>(s.resident(g, device));
     const double bytes = static_cast<double>(((g.m + g.n) * g.k * g.in_bytes() + g.m * g.n * g.out_bytes()) * g.batch);
-    const double start = s.device_maps != 0 ? 8.0 : 3.5;  // a guess for two more launches, not measured
+    const double start = s.device_maps != 0 ? 8.0 : 3.5;  // The value is a guess for two more launches and was not measured.
     return start + std::max(rounds * (steps * step + end) / device.clock_mhz, bytes / (device.memory_gb_per_s * 0.8 * 1e3));
 }
 

@@ -40,7 +40,7 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid, dou
     const double latency = grid.steps_each > s.stages ? 2608.0 / static_cast<double>(s.stages - 1) : 0.0;
     const double asks = gemm::concurrent_requests_per_line(g, s.swap_ab != 0, static_cast<double>(grid.tiles_m / s.cluster_m),
                                                            static_cast<double>(grid.tiles_n / s.cluster_n));
-    // How long a step waits in a ring of few stages.
+    // how long a step waits in a ring of few stages
     const double shallow = grid.steps_each > s.stages && s.stages <= 3 ? (s.stages == 2 ? 696.0 : 121.0) : 0.0;
     const double same = 0.663 * std::min(asks, 8.0 * busy_sms * on_sm / static_cast<double>(s.cluster_blocks()));
     return shallow + std::max({multiply, shared, l2, issue, latency, same}) + 0.45 * same;
@@ -109,7 +109,7 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double read_again = 0.518 * last * static_cast<double>(std::max(g.m, g.n) * g.k * g.batch * 2);
     const double memory = 0.798 + (bytes / 1.16 + read_again / 0.988) / (device.memory_gb_per_s * 1e3);
     const double both = inside * std::sqrt(inside) + memory * std::sqrt(memory);  // they overlap in part
-    // The cost of programmatic launch on a single stream. On several streams it saves 0.25 to 0.45 us (docs/measuring.md).
+    // Programmatic launch costs this much on a single stream. On several streams it saves 0.25 to 0.45 us (docs/measuring.md).
     const double early = s.pdl != 0 ? 0.25 : 0.0;
     const double alone = 0.21 + early + std::cbrt(both * both);
     const double power = power_us(g, s, device);

@@ -24,7 +24,7 @@ using wgmma_nonpersistent::Grid;
 using wgmma_nonpersistent::ResolvedConfig;
 
 constexpr int64_t kMaxWaves = 4;         // waves of blocks
-constexpr int64_t kMaxLargestWaves = 2;  // waves of blocks with the largest tile
+constexpr int64_t kMaxLargestWaves = 2;  // the largest tile may need at most so many waves of blocks
 
 int64_t largest_tiles(const Gemm& g) {
     const auto tiles = [&](int64_t rows, int64_t columns) { return ceil_div(rows, 128) * ceil_div(columns, 256) * g.batch; };
@@ -88,7 +88,7 @@ void add_division_rules(std::vector<Constraint>& to, const Gemm& g, const Device
     to.push_back({"K divided in clusters although tiles alone leave no SM idle",
                   {"block_m", "block_n", "cluster_m", "cluster_n", "cluster_k", "swap_ab"},
                   rule([=](const ResolvedConfig& s) {
-                      // An H200 has room for 66 clusters of two blocks, 30 of four and 15 of eight.
+                      // An H200 can run 66 clusters of two blocks at once, 30 of four and 15 of eight.
                       const int64_t room = device.identity.sm_count - (s.cluster_blocks() > 2 ? 12 : 0);
                       return s.cluster_k == 1 || Grid(g, s, device).blocks <= room;
                   })});
@@ -171,7 +171,7 @@ ResolvedConfig with_tile(const Tile& t, const Gemm& g) {
     return s;
 }
 
-// Sets the deepest ring with which `blocks` blocks fit on an SM; 2 stages, which a rule then refuses, if there is none.
+// Sets the deepest ring with which `blocks` blocks fit on an SM. If there is none, it sets 2 stages, which a rule then refuses.
 ResolvedConfig with_ring(ResolvedConfig s, int64_t blocks, const Gemm& g, const Device& device) {
     s.stages = deepest_ring(s, Grid(g, s, device).steps_each, blocks, device).value_or(2);
     return s;
@@ -218,7 +218,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         [&](const ResolvedConfig& s) { return wgmma_nonpersistent::predict(g, s, device); },
         [](const ResolvedConfig& s) { return config_from(s); },
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Starts from both assignments of the operands, with K divided and whole, because a walk seldom changes between these.
+    // Starts from both assignments of the operands, with K divided and whole, because a descent seldom changes between these.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : kTiles) {
@@ -253,8 +253,8 @@ std::vector<NamedConfig> all_named(const Gemm& g, const Device& device) {
 
 // ---- the launch ----
 
-// The box of one TMA load of a stored operand, for a tile that `shares` blocks load together. K-major: a span along K by a share
-// of the tile's rows. MN-major: a span along M or N by a share of block_k.
+// The box of one TMA load of a stored operand, for a tile that `shares` blocks load together. K-major boxes are a span along K by
+// a share of the tile's rows, MN-major boxes a span along M or N by a share of block_k.
 TensorMapArg map_of(const TypedMatrix& o, int index, bool k_major, const ResolvedConfig& s, int64_t extent, int64_t shares) {
     const int64_t span = k_major ? 64 : ResolvedConfig::span(extent);
     return gemm::tile_map(o, index, {span, (k_major ? extent : s.block_k) / shares});

@@ -9,8 +9,8 @@ using std::int64_t;
 
 namespace {
 
-// Clocks of one SM for one K step: the larger of the times of the tensor cores and of shared memory, plus a constant per step.
-// The same form as gemm/wgmma's model, at half its multiplications per clock.
+// The clocks of one SM for one K step: the larger of the times of the tensor cores and of shared memory, plus a constant per
+// step. The model has the form of gemm/wgmma's, with half its multiplications per clock.
 double step_clocks(const ResolvedConfig& s, const Grid& grid) {
     const auto area = static_cast<double>(s.block_m * s.block_n);
     const auto edges = static_cast<double>(s.block_m + s.block_n);

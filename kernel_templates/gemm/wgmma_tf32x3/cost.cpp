@@ -8,8 +8,8 @@ namespace autotune::wgmma_tf32x3 {
 
 namespace {
 
-// Clocks of one SM for one K step. Either the three products on the tensor cores limit it, or the traffic of shared memory:
-// reads of Y for each product, TMA's writes, the splitting, and loads of X into registers.
+// The clocks of one SM for one K step. The limit is either the three products on the tensor cores or the traffic of shared
+// memory: reads of Y for each product, TMA's writes, the splitting, and loads of X into registers.
 double step_clocks(const ResolvedConfig& s) {
     const auto columns = static_cast<double>(s.block_n);
     const auto rows = static_cast<double>(kBlockM);

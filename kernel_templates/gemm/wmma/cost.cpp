@@ -19,7 +19,7 @@ double copy_penalty(int access_bytes) {
     return access_bytes == 16 ? 1.0 : access_bytes == 8 ? 1.87 : access_bytes == 4 ? 5.24 : 8.0;
 }
 
-// Cycles of one SM for a block's k16 step without any waiting: tensor cores, shared memory, L2.
+// The cycles that one SM takes for a block's k16 step if nothing waits, for tensor cores, shared memory and L2.
 double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const int cc = device.identity.cc();
     const double f16_bonus = g.acc_f16 && cc != 80 && cc != 90 ? 2.0 : 1.0;
@@ -27,7 +27,8 @@ double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device)
     const auto edges = static_cast<double>(s.block_m + s.block_n);
     const double mma = 2.0 * 16.0 * static_cast<double>(s.block_m * s.block_n) / rate;
     double reads = static_cast<double>(s.warps() * (s.warp_m() + s.warp_n())) * 32.0;
-    if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;  // rows are in the same banks
+    // Without padding, rows are in the same banks.
+    if (s.smem_pad == 0) reads *= s.block_k == 16 ? 2.0 : s.block_k == 32 ? 4.0 : 8.0;
     const double copies = edges * 32.0 * copy_penalty(std::min(g.align_a, g.align_b));
     const double smem = (reads + copies) / 128.0;
     const double l2 = edges * 32.0 / 44.3;

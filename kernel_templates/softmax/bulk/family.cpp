@@ -127,7 +127,7 @@ Config usual_config(const View& view) {
     constexpr std::int64_t kRowOfBlock = 128 * 1024 / kAccessBytes;  // longer rows use a cluster
     std::int64_t cluster = 1;
     while (softmax::ceil_div(accesses, cluster) > kRowOfBlock && cluster < 8) cluster *= 2;
-    constexpr std::int64_t kThreads = 256, kAccessesOfThread = 16;  // a tile of 64 KiB: three blocks per SM
+    constexpr std::int64_t kThreads = 256, kAccessesOfThread = 16;  // with these a tile has 64 KiB, and three blocks run on an SM
     std::int64_t per_row = power_up_to(softmax::ceil_div(accesses, cluster) / kAccessesOfThread, 8, kThreads);
     if (cluster > 1) per_row = kThreads;
     std::int64_t threads = kThreads;
@@ -136,7 +136,7 @@ Config usual_config(const View& view) {
 }
 
 // Eight accesses per thread; a cluster shares rows of more than 64 KiB. Blocks of a persistent grid end at different times, so
-// the grid is filled several times; a cluster would lose more time by refilling its rings than that gains.
+// the grid has several waves. A cluster would lose more time by refilling its rings than that gains.
 Config drained_config(const View& view, const Device& device) {
     constexpr std::int64_t kHeld = 8, kRowOfBlock = 64 * 1024 / kAccessBytes, kMostWaves = 8;
     const std::int64_t accesses = row_accesses(view);
@@ -193,8 +193,8 @@ double predicted_us(const View& view, const Config& c, const Device& device) {
     traffic.instructions = 18 - 5 * held_share;
     // The whole tile must arrive before its first element is used.
     traffic.steps_us = 1.2 + (c["threads_per_row"] > 32 ? 0.3 : 0) + (c["cluster_blocks"] > 1 ? 0.9 : 0);
-    // A ring that is drained into registers loads ahead, so its rounds are not counted. Blocks of a persistent grid have equal
-    // numbers of rows but end at different times.
+    // A ring whose rows are copied to registers loads ahead, so its rounds are not counted. Blocks of a persistent grid have
+    // equal numbers of rows but end at different times.
     const auto tiles = static_cast<double>(softmax::ceil_div(view.rows, rows_per_tile(c)) * c["cluster_blocks"]);
     if (c["waves"] > 0 && c["copy_to_registers"] == 0)
         traffic.rounds = std::max(1.0, tiles / static_cast<double>(traffic.blocks));

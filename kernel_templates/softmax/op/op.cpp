@@ -15,7 +15,7 @@ namespace {
 using softmax::View;
 
 constexpr std::uint32_t kReferenceThreads = 256;
-constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops over the remaining rows
+constexpr std::int64_t kReferenceBlocks = 65536;  // the kernel loops, so more rows need no more blocks
 
 class SoftmaxOp final : public Op {
   public:
@@ -69,7 +69,8 @@ std::vector<OpOption> SoftmaxOp::attributes() const {
 }
 
 std::vector<TensorForm> SoftmaxOp::tensors() const {
-    const std::vector<std::string> dims = {"d0", "d1", "d2", "rows", "cols"};  // all dimensions but the last count rows
+    // The number of rows is the product of all dimensions but the last.
+    const std::vector<std::string> dims = {"d0", "d1", "d2", "rows", "cols"};
     return {{"x", Access::in, dims},
             {"y", Access::out, dims, false, "may be x"},
             {"lse", Access::out, {"d0", "d1", "d2", "rows"}, true, "f32: log of the sum of e^(scale x) over the row"}};
@@ -98,7 +99,7 @@ std::optional<std::vector<EmptySum>> SoftmaxOp::empty_sums(const Problem& proble
     return sums;
 }
 
-// Five operations per element: scale, subtract, exponential, sum, divide.
+// Counts five operations per element: scale, subtract, exponential, sum, divide.
 double SoftmaxOp::flops(const Problem& problem) const {
     const View view(problem);
     return 5.0 * static_cast<double>(view.rows) * static_cast<double>(view.cols);

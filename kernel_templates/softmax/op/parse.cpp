@@ -26,7 +26,7 @@ std::int64_t checked_ld(const char* name, Access access, std::optional<std::int6
     return ld;
 }
 
-// The largest alignment that the base address and every row's begin and end share, so that accesses of that width cover a row.
+// The largest alignment that the base address and the begin and end of every row have. Accesses of that width cover a row.
 int row_alignment(int base_alignment, std::int64_t ld, const Spec& spec) {
     const auto element_bytes = static_cast<std::int64_t>(size_bytes(spec.type));
     const int ends = std::min(base_alignment, alignment_class(spec.cols * element_bytes));
@@ -167,7 +167,8 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
 
 std::vector<Problem> edge_case_problems(const Problem& problem) {
     const View view(problem);
-    const std::int64_t step = std::max(view.align_x, view.align_y) / view.element_bytes;  // lengths of the class are multiples
+    // The lengths of the class are multiples of this.
+    const std::int64_t step = std::max(view.align_x, view.align_y) / view.element_bytes;
     std::vector<Problem> neighbours;
     const auto add = [&](std::int64_t rows, std::int64_t cols, std::int64_t gap) {
         if (cols < 1 || rows < 1) return;

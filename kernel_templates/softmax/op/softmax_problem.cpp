@@ -9,16 +9,16 @@
 namespace autotune::softmax {
 namespace {
 
-constexpr std::int64_t kSmsWithoutClusters = 12;  // SMs that clusters of more than two blocks cannot use
-constexpr double kLaunch_us = 1.2;                // a launch in a stream of other kernels
-constexpr double kEarly_us = 0.2;                 // cost of a programmatic launch after kernels that trigger nothing early
-constexpr double kLatency_us = 0.8;               // time of a load that misses every cache, under load
-constexpr double kReachableShare = 0.92;          // share of the memory's peak that is reached, reads and writes mixed
-constexpr double kL2Share = 0.5;                  // share of L2 that keeps what is soon read again
-constexpr double kL2Gain = 2;                     // bandwidth of L2 relative to the memory's
+constexpr std::int64_t kSmsWithoutClusters = 12;  // so many SMs cannot be used by clusters of more than two blocks
+constexpr double kLaunch_us = 1.2;                // the time of a launch in a stream of other kernels
+constexpr double kEarly_us = 0.2;                 // a programmatic launch after kernels that trigger nothing early costs so much
+constexpr double kLatency_us = 0.8;               // the time of a load that misses every cache, under load
+constexpr double kReachableShare = 0.92;          // the share of the memory's peak that is reached with reads and writes mixed
+constexpr double kL2Share = 0.5;                  // the share of L2 that keeps data which is soon read again
+constexpr double kL2Gain = 2;                     // the bandwidth of L2 relative to the memory's
 constexpr double kExpPerClock = 16;               // exponentials for each SM
 constexpr double kLanesPerClock = 128;            // lanes for each SM
-constexpr double kBlockStart_us = 0.004;          // time for which an SM is busy with it
+constexpr double kBlockStart_us = 0.004;          // an SM is busy for this time when a block starts
 
 }  // namespace
 
@@ -56,7 +56,7 @@ std::vector<Argument> arguments(const Problem& problem) {
 
 std::int64_t clusters_of(const Config& config, std::int64_t tiles, std::int64_t resident_blocks, const Device& device) {
     const std::int64_t blocks = config["cluster_blocks"];
-    // 132 SMs have room for 66 clusters of two blocks, 30 of four and 15 of eight, with a block on each SM
+    // 132 SMs can run 66 clusters of two blocks at once, 30 of four and 15 of eight, with a block on each SM
     // (cudaOccupancyMaxActiveClusters on an H200). One more cluster waits until another ends.
     const std::int64_t unusable = blocks > 2 ? kSmsWithoutClusters : 0;
     const std::int64_t filling = std::max<std::int64_t>(1, (device.identity.sm_count - unusable) * resident_blocks / blocks);

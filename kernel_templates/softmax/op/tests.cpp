@@ -30,7 +30,7 @@ bool is_exact(const View& view, const OpTest& test) {
 // with the square root; no correct order of additions reaches six times that.
 double sum_error(std::int64_t count) {
     const auto terms = static_cast<double>(count);
-    constexpr double kTerm = 20;  // the exponential, its argument, the reciprocal, the products
+    constexpr double kTerm = 20;  // for the exponential, its argument, the reciprocal and the products
     return unit_roundoff(DType::f32) * (kTerm + 4 * std::log2(terms) + 6 * std::sqrt(terms));
 }
 
@@ -49,7 +49,7 @@ std::vector<OpTest> tests(const Problem& problem) {
         test_of(problem, "numeric", Fill::normal()),
     };
     all.back().is_typical = true;
-    constexpr std::int64_t kEnough = 256;  // elements; with fewer, one element near zero makes a right kernel fail
+    constexpr std::int64_t kEnough = 256;  // with fewer elements, one element near zero would make a right kernel fail
     // Results of long rows are subnormal in f16. The rounding error of each is then compared with their mean, 1 / cols.
     const double underflow = underflow_roundoff(view.type) * static_cast<double>(view.cols);
     if (view.rows * view.cols >= kEnough)

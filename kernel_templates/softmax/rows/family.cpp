@@ -10,7 +10,7 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kOtherRegisters = 32;  // registers of a thread, in addition to its part of a row
+constexpr std::int64_t kOtherRegisters = 32;  // a thread needs so many besides its part of a row
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
 
@@ -46,7 +46,7 @@ struct RowLayout {
 
     std::int64_t vec;        // elements of an access
     std::int64_t sharers;    // threads of a row
-    std::int64_t held_cols;  // elements of a row in registers
+    std::int64_t held_cols;  // the elements of a row that are kept in registers
 };
 
 std::int64_t registers_of(const Config& c, std::int64_t element_bytes) {
@@ -139,7 +139,7 @@ std::int64_t power_from(std::int64_t value, std::int64_t most) {
 
 Config usual_config(const View& view) {
     const Widths widths(view);
-    // One access for each lane, up to a warp; then four.
+    // Up to a warp, each lane has one access; beyond that, four.
     const std::int64_t per_row =
         std::max(power_from(widths.accesses, 32), power_from(softmax::ceil_div(widths.accesses, 4), 1024));
     const std::int64_t threads = std::max<std::int64_t>(per_row, view.rows * per_row >= 128 ? 128 : 32);
@@ -190,7 +190,7 @@ std::int64_t clusters_of(const Config& c, const View& view, const Device& device
                                 resident_blocks(c, view.element_bytes, device), device);
 }
 
-// Tiles that a block takes one after the other.
+// The number of tiles that a block takes one after the other.
 double rounds_of(std::int64_t rows, const Config& c, std::int64_t blocks) {
     const auto tiles = static_cast<double>(softmax::ceil_div(rows, rows_per_block(c)));
     return std::max(1.0, tiles * static_cast<double>(c["cluster_blocks"]) / static_cast<double>(blocks));
