@@ -1,8 +1,12 @@
 // patch() of autotune.torch: kernels of aten's products at a backend's dispatch key, by torch's stable C interface.
 //
 // A call whose key (shapes, strides, types, alignments) is in the table runs our plan. Every other call runs aten's own kernel,
-// which torch's shims reach without the dispatcher. Nothing here compiles, reads a file or races. Torch's functions are found at
+// which is reached without the dispatcher. Nothing here compiles, reads a file or races. Torch's functions are found at
 // run time and declared here, so that one library serves every torch from 2.9 on; each that is missing switches its operator off.
+//
+// A kernel is registered only for an operator of which some call is taken: torch boxes the arguments of kernels that come through
+// its C interface, which alone costs a call 0.25 us. The first thing that a kernel does is to look the sizes up in a small filter;
+// of most calls that stay with aten it reads no more than these.
 //
 // Calls come from any thread, with or without the interpreter's lock. The table is replaced as a whole and never changed; tables
 // that were replaced stay, because a call may still read them.
@@ -13,13 +17,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autotune/autotune.h"
@@ -52,8 +54,6 @@ struct Torch {
     Status (*library_impl)(LibraryHandle, const char* name, Boxed);
     Status (*library_delete)(LibraryHandle);
     // Of the backend. A host's has no streams.
-    Status (*mm_out)(TensorHandle out, TensorHandle a, TensorHandle b);
-    Status (*bmm_out)(TensorHandle out, TensorHandle a, TensorHandle b);
     Status (*flash)(TensorHandle q, TensorHandle k, TensorHandle v, double dropout, std::int32_t is_causal,
                     std::int32_t returns_mask, double* scale, TensorHandle*, TensorHandle*, TensorHandle*, TensorHandle*,
                     std::int64_t*, std::int64_t*, TensorHandle*, TensorHandle*, TensorHandle*);
@@ -66,9 +66,9 @@ struct Torch {
     Status (*current_device)(std::int32_t* device);
     Status (*guard_device)(std::int32_t device, GuardHandle*);
     Status (*delete_guard)(GuardHandle);
-    // aten's own functions in C++, by names that hold their types: called where a shim reports an error, so that the caller gets
-    // torch's exception. They return an at::Tensor, which is one pointer that the caller owns, at the address of the first
-    // argument.
+    // aten's own functions in C++, by names that hold their types: they need neither the dispatcher nor an output that is made
+    // beforehand, and the caller gets torch's own exceptions. They return an at::Tensor, which is one pointer that the caller
+    // owns, at the address of the first argument.
     void (*mm)(void* result, const void* a, const void* b);
     void (*bmm)(void* result, const void* a, const void* b);
     void* (*mm_into)(void* out, const void* a, const void* b);
@@ -180,6 +180,25 @@ using autotune_torch_run = autotune_status (*)(autotune_plan, const autotune_cal
 
 namespace {
 
+// Which sizes some entry of the table may have: a call whose sizes are not in it is aten's.
+class Filter {
+  public:
+    static std::uint32_t bit_of(std::int64_t code, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+        std::uint64_t value = static_cast<std::uint64_t>(code) * 0x9e3779b97f4a7c15ULL;
+        value = (value ^ static_cast<std::uint64_t>(rows)) * 0xff51afd7ed558ccdULL;
+        value = (value ^ static_cast<std::uint64_t>(inner)) * 0xc4ceb9fe1a85ec53ULL;
+        value = (value ^ static_cast<std::uint64_t>(columns)) * 0xff51afd7ed558ccdULL;
+        return static_cast<std::uint32_t>(value >> 52);
+    }
+    void add(std::uint32_t bit) { words_[bit / 64] |= std::uint64_t{1} << (bit % 64); }
+    [[nodiscard]] bool may_have(std::uint32_t bit) const { return (words_[bit / 64] >> (bit % 64) & 1) != 0; }
+
+  private:
+    std::uint64_t words_[(1 << 12) / 64] = {};
+};
+
+std::uint32_t filter_bit_of(const Key& key);
+
 struct Slot {
     Key key;
     autotune_torch_entry entry{};
@@ -201,6 +220,7 @@ struct Table {
         slots[at].key = key;
         slots[at].entry = entry;
         slots[at].is_used = true;
+        filter.add(filter_bit_of(key));
     }
     [[nodiscard]] const Slot* find(const Key& key, std::uint64_t hash) const {
         for (std::size_t at = hash & mask; slots[at].is_used; at = (at + 1) & mask)
@@ -209,6 +229,7 @@ struct Table {
     }
 
     std::size_t mask;
+    Filter filter;
     std::vector<Slot> slots;
 };
 
@@ -227,6 +248,7 @@ struct Miss {
 };
 Miss misses[kMisses];
 std::atomic<std::uint32_t> miss_count{0};
+std::atomic<bool> notes_misses{false};
 
 void note_miss(const Key& key, std::uint64_t key_hash) {
     const std::uint64_t hash = key_hash | 1;
@@ -245,12 +267,20 @@ void note_miss(const Key& key, std::uint64_t key_hash) {
     }
 }
 
-// The slot that takes the call over. Notes a miss and returns NULL if there is none.
+// The slot that takes the call over, or NULL.
 const Slot* slot_of(const Table& winners, const Key& key) {
     const std::uint64_t hash = key.hash();
     const Slot* const slot = winners.find(key, hash);
-    if (slot == nullptr) note_miss(key, hash);
+    if (slot == nullptr && notes_misses.load(std::memory_order_relaxed)) note_miss(key, hash);
     return slot;
+}
+
+// The table, or NULL where no entry has such sizes and no misses are noted.
+const Table* table_for(std::int64_t code, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+    const Table* const winners = table.load(std::memory_order_acquire);
+    if (winners == nullptr) return nullptr;
+    if (winners->filter.may_have(Filter::bit_of(code, rows, inner, columns))) return winners;
+    return notes_misses.load(std::memory_order_relaxed) ? winners : nullptr;
 }
 
 // ---- the driver: what a launch needs besides the plan ----
@@ -266,6 +296,15 @@ bool is_captured(CUstream_st* stream) {
 // ---- products ----
 
 enum Code : std::int64_t { kMm = 1, kBmm, kMmOut, kBmmOut };
+
+// The table if it may have a product of these tensors; NULL where they are none.
+const Table* table_for_product(Code code, std::int64_t dim, TensorHandle a, TensorHandle b) {
+    std::int64_t a_dim = 0, b_dim = 0, *a_sizes = nullptr, *b_sizes = nullptr;
+    if (torch_.get_dim(a, &a_dim) != 0 || a_dim != dim || torch_.get_dim(b, &b_dim) != 0 || b_dim != dim ||
+        torch_.get_sizes(a, &a_sizes) != 0 || torch_.get_sizes(b, &b_sizes) != 0)
+        return nullptr;
+    return table_for(code, a_sizes[dim - 2], a_sizes[dim - 1], b_sizes[dim - 1]);
+}
 
 // Makes the device current that the tensors are on, where another one is.
 class OnDevice {
@@ -378,78 +417,72 @@ TensorHandle handle_of(void* tensor) {
     return reinterpret_cast<TensorHandle>(made);
 }
 
-// aten's own function in C++: for what is no product, with torch's exception, and after an error of a shim.
+// By aten's own function in C++: without the dispatcher, and with torch's own exceptions.
 TensorHandle by_torch(bool is_batched, TensorHandle a, TensorHandle b) {
-    auto* const function = is_batched ? torch_.bmm : torch_.mm;
-    if (function == nullptr) fail(is_batched ? "bmm" : "mm");
     void* result = nullptr;
-    function(&result, a, b);
+    (is_batched ? torch_.bmm : torch_.mm)(&result, a, b);
     return handle_of(result);
 }
 
+// Our plan's result, or NULL where the call is aten's.
 template <bool kBatched>
-void on_product(Value* stack, std::uint64_t, std::uint64_t) {
-    const Owned a_owned(stack[0]), b_owned(stack[1]);
+TensorHandle product_by_us(const Table& winners, TensorHandle a_handle, TensorHandle b_handle) {
     constexpr std::int64_t kDim = kBatched ? 3 : 2;
     View a, b;
-    if (!view_of(a_owned.get(), a) || !view_of(b_owned.get(), b) || !is_product(a, b, kDim)) {
-        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a_owned.get(), b_owned.get()));
-        return;
-    }
-    const Slot* slot = nullptr;
-    const Table* const winners = table.load(std::memory_order_acquire);
+    if (!view_of(a_handle, a) || !view_of(b_handle, b) || !is_product(a, b, kDim) || !has_data(a) || !has_data(b)) return nullptr;
     Key key;
     key.add(kBatched ? kBmm : kMm);
-    if (winners != nullptr && has_data(a) && has_data(b) && add_compute(key, a)) {
-        key.add(a.device);
-        add_view(key, a);
-        add_view(key, b);
-        slot = slot_of(*winners, key);
-    }
+    if (!add_compute(key, a)) return nullptr;
+    key.add(a.device);
+    add_view(key, a);
+    add_view(key, b);
+    const Slot* const slot = slot_of(winners, key);
+    if (slot == nullptr) return nullptr;
     const std::int64_t rows = a.sizes[kDim - 2], columns = b.sizes[kDim - 1];
     const std::int64_t sizes[] = {a.sizes[0], kBatched ? rows : columns, columns};
     const std::int64_t strides[] = {kBatched ? (rows > 0 ? rows : 1) * (columns > 0 ? columns : 1) : (columns > 0 ? columns : 1),
                                     kBatched ? (columns > 0 ? columns : 1) : 1, 1};
     TensorHandle made = nullptr;
-    if (torch_.empty_strided(kDim, sizes, strides, a.dtype, a.device_type, a.device, &made) != 0) {
-        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a.handle, b.handle));
-        return;
-    }
+    if (torch_.empty_strided(kDim, sizes, strides, a.dtype, a.device_type, a.device, &made) != 0) return nullptr;
     Owned out(made);
     void* c = nullptr;
-    const bool is_ours = slot != nullptr && torch_.get_data_ptr(made, &c) == 0 && run_product(*slot, a, b, c);
-    if (!is_ours && (kBatched ? torch_.bmm_out : torch_.mm_out)(made, a.handle, b.handle) != 0) {
-        stack[0] = reinterpret_cast<Value>(by_torch(kBatched, a.handle, b.handle));
-        return;
-    }
-    stack[0] = reinterpret_cast<Value>(out.release());
+    return torch_.get_data_ptr(made, &c) == 0 && run_product(*slot, a, b, c) ? out.release() : nullptr;
+}
+
+template <bool kBatched>
+void on_product(Value* stack, std::uint64_t, std::uint64_t) {
+    const Owned a(stack[0]), b(stack[1]);
+    const Table* const winners = table_for_product(kBatched ? kBmm : kMm, kBatched ? 3 : 2, a.get(), b.get());
+    TensorHandle made = winners == nullptr ? nullptr : product_by_us<kBatched>(*winners, a.get(), b.get());
+    if (made == nullptr) made = by_torch(kBatched, a.get(), b.get());
+    stack[0] = reinterpret_cast<Value>(made);
+}
+
+template <bool kBatched>
+bool product_into_by_us(const Table& winners, TensorHandle out, TensorHandle a_handle, TensorHandle b_handle) {
+    constexpr std::int64_t kDim = kBatched ? 3 : 2;
+    View a, b, c;
+    if (!view_of(a_handle, a) || !view_of(b_handle, b) || !view_of(out, c) || !is_product(a, b, kDim) || c.dim != kDim ||
+        c.dtype != a.dtype || c.device_type != a.device_type || c.device != a.device || !has_data(a) || !has_data(b) || !has_data(c))
+        return false;
+    Key key;
+    key.add(kBatched ? kBmmOut : kMmOut);
+    if (!add_compute(key, a)) return false;
+    key.add(a.device);
+    add_view(key, a);
+    add_view(key, b);
+    add_view(key, c);
+    const Slot* const slot = slot_of(winners, key);
+    return slot != nullptr && run_product(*slot, a, b, c.data);
 }
 
 template <bool kBatched>
 void on_product_out(Value* stack, std::uint64_t, std::uint64_t) {
-    const Owned a_owned(stack[0]), b_owned(stack[1]);
+    const Owned a(stack[0]), b(stack[1]);
     Owned out(stack[2]);
-    constexpr std::int64_t kDim = kBatched ? 3 : 2;
-    View a, b, c;
-    const Table* const winners = table.load(std::memory_order_acquire);
-    bool is_ours = false;
-    const bool fits = view_of(a_owned.get(), a) && view_of(b_owned.get(), b) && view_of(out.get(), c) && is_product(a, b, kDim);
-    Key key;
-    key.add(kBatched ? kBmmOut : kMmOut);
-    if (winners != nullptr && fits && c.dim == kDim && c.dtype == a.dtype && c.device_type == a.device_type &&
-        c.device == a.device && has_data(a) && has_data(b) && has_data(c) && add_compute(key, a)) {
-        key.add(a.device);
-        add_view(key, a);
-        add_view(key, b);
-        add_view(key, c);
-        const Slot* const slot = slot_of(*winners, key);
-        is_ours = slot != nullptr && run_product(*slot, a, b, c.data);
-    }
-    if (!is_ours && (!fits || (kBatched ? torch_.bmm_out : torch_.mm_out)(out.get(), a_owned.get(), b_owned.get()) != 0)) {
-        auto* const function = kBatched ? torch_.bmm_into : torch_.mm_into;
-        if (function == nullptr) fail(kBatched ? "bmm.out" : "mm.out");
-        function(out.get(), a_owned.get(), b_owned.get());
-    }
+    const Table* const winners = table_for_product(kBatched ? kBmmOut : kMmOut, kBatched ? 3 : 2, a.get(), b.get());
+    if (winners == nullptr || !product_into_by_us<kBatched>(*winners, out.get(), a.get(), b.get()))
+        (kBatched ? torch_.bmm_into : torch_.mm_into)(out.get(), a.get(), b.get());
     stack[0] = reinterpret_cast<Value>(out.release());
 }
 
@@ -462,9 +495,12 @@ void on_softmax(Value* stack, std::uint64_t, std::uint64_t) {
     const auto dim = static_cast<std::int64_t>(stack[1]);
     const bool half_to_float = (stack[2] & 0xff) != 0;
     View x;
-    const Table* const winners = table.load(std::memory_order_acquire);
-    if (winners != nullptr && !half_to_float && view_of(x_owned.get(), x) && x.dim >= 1 && x.dim <= kMostDims &&
-        (dim == -1 || dim == x.dim - 1) && has_kernels(x) && has_data(x)) {
+    const Table* winners = nullptr;
+    std::int64_t dims = 0, *sizes = nullptr;
+    if (!half_to_float && torch_.get_dim(x_owned.get(), &dims) == 0 && dims >= 1 && dims <= kMostDims &&
+        (dim == -1 || dim == dims - 1) && torch_.get_sizes(x_owned.get(), &sizes) == 0)
+        winners = table_for(kSoftmax, dims, sizes[0], sizes[dims - 1]);
+    if (winners != nullptr && view_of(x_owned.get(), x) && has_kernels(x) && has_data(x)) {
         Key key;
         key.add(kSoftmax);
         key.add(x.dtype);
@@ -533,11 +569,18 @@ struct Attended {
     TensorHandle o = nullptr, lse = nullptr;
 };
 
+// The table if it may have attention of these tensors.
+const Table* table_for_attention(Attention which, TensorHandle q, TensorHandle k) {
+    std::int64_t q_dim = 0, k_dim = 0, *q_sizes = nullptr, *k_sizes = nullptr;
+    if (torch_.get_dim(q, &q_dim) != 0 || q_dim != 4 || torch_.get_dim(k, &k_dim) != 0 || k_dim != 4 ||
+        torch_.get_sizes(q, &q_sizes) != 0 || torch_.get_sizes(k, &k_sizes) != 0)
+        return nullptr;
+    return table_for(which, q_sizes[1], q_sizes[2], k_sizes[2]);
+}
+
 // o and the logarithms as `which` of aten's operators gives them, by our kernel; false where the call is aten's.
-bool attend(Attention which, const View& q, const View& k, const View& v, bool is_causal, const double* scale, bool with_lse,
-            Attended& made) {
-    const Table* const winners = table.load(std::memory_order_acquire);
-    if (winners == nullptr) return false;
+bool attend(const Table* winners, Attention which, const View& q, const View& k, const View& v, bool is_causal, const double* scale,
+            bool with_lse, Attended& made) {
     const float factor = scale == nullptr ? 1.0F / std::sqrt(static_cast<float>(q.sizes[3])) : static_cast<float>(*scale);
     Key key;
     key.add(which);
@@ -613,9 +656,10 @@ void on_flash(Value* stack, std::uint64_t, std::uint64_t) {
     const OwnedScalar scale(stack[6]);
     View q, k, v;
     Attended made;
-    const bool is_ours = dropout == 0 && !returns_mask && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
+    const Table* const winners = dropout == 0 && !returns_mask ? table_for_attention(kFlash, q_owned.get(), k_owned.get()) : nullptr;
+    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
                          view_of(v_owned.get(), v) && fits_attention(q, k, v) && q.sizes[3] == v.sizes[3] &&
-                         !(is_causal && q.sizes[2] != k.sizes[2]) && attend(kFlash, q, k, v, is_causal, scale.get(), true, made);
+                         !(is_causal && q.sizes[2] != k.sizes[2]) && attend(winners, kFlash, q, k, v, is_causal, scale.get(), true, made);
     if (is_ours) {
         put_first_six(stack, made, q, k);
         stack[6] = new_tensor(q, 1, 2, torch_.dtype_uint64());
@@ -647,9 +691,11 @@ void on_cudnn(Value* stack, std::uint64_t, std::uint64_t) {
     const OwnedScalar scale(stack[8]);
     View q, k, v;
     Attended made;
-    const bool is_ours = dropout == 0 && !returns_mask && bias.get() == nullptr && view_of(q_owned.get(), q) &&
+    const bool may_be = dropout == 0 && !returns_mask && bias.get() == nullptr;
+    const Table* const winners = may_be ? table_for_attention(kCudnn, q_owned.get(), k_owned.get()) : nullptr;
+    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) &&
                          view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
-                         attend(kCudnn, q, k, v, is_causal, scale.get(), with_lse, made);
+                         attend(winners, kCudnn, q, k, v, is_causal, scale.get(), with_lse, made);
     if (is_ours) {
         put_first_six(stack, made, q, k);
         stack[6] = new_tensor(q, 0, 0, kI64);
@@ -677,9 +723,11 @@ void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
     View q, k, v;
     Attended made;
     // Its logarithms are padded to 32 rows, which ours are not.
-    const bool is_ours = dropout == 0 && bias.get() == nullptr && !with_lse && view_of(q_owned.get(), q) &&
+    const bool may_be = dropout == 0 && bias.get() == nullptr && !with_lse;
+    const Table* const winners = may_be ? table_for_attention(kEfficient, q_owned.get(), k_owned.get()) : nullptr;
+    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) &&
                          view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
-                         attend(kEfficient, q, k, v, is_causal, scale.get(), false, made);
+                         attend(winners, kEfficient, q, k, v, is_causal, scale.get(), false, made);
     if (is_ours) {
         stack[0] = reinterpret_cast<Value>(made.o);
         stack[1] = reinterpret_cast<Value>(made.lse);
@@ -695,8 +743,63 @@ void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
     for (int i = 0; i < 4; ++i) stack[i] = reinterpret_cast<Value>(t[i]);
 }
 
+// The bit of the filter of a key, which table_for() computes from the sizes of a call: of products the rows, the length of the
+// sums and the columns; of attention the heads and the two lengths; of softmax how many dimensions, the first and the last size.
+std::uint32_t filter_bit_of(const Key& key) {
+    const std::int64_t* words = key.words + 1;
+    const std::int64_t code = key.words[0];
+    const std::int64_t number = *words++;
+    if (number == kF32 && code != kSoftmax) ++words;  // whether tf32 is allowed
+    ++words;                                          // the device
+    if (code == kSoftmax) {
+        const std::int64_t dims = (key.count - 4) / 2;
+        return Filter::bit_of(code, dims, words[0], words[dims - 1]);
+    }
+    if (code >= kFlash) {
+        const std::int64_t *const q = words + 2, *const k = q + 9;
+        return Filter::bit_of(code, q[1], q[2], k[2]);
+    }
+    const std::int64_t dim = code == kMm || code == kMmOut ? 2 : 3;
+    const std::int64_t* const b = words + 2 * dim + 1;
+    return Filter::bit_of(code, words[dim - 2], words[dim - 1], b[dim - 1]);
+}
+
+// What is registered, each in a library of its own. Bits of autotune_torch_install() count from the first.
+struct Kernel {
+    const char* name;
+    Boxed function;
+    const char* needs;
+    bool (*is_there)(bool is_host);
+};
+constexpr const char* kAttentionShims = "aoti_torch_cuda__scaled_dot_product_*_attention";
+// torch for the CPU alone lacks the shims of attention. Tests register ours there all the same and never let a call go to aten.
+const Kernel kKernels[] = {
+    {"mm", on_product<false>, "at::cuda::mm(at::Tensor const&, at::Tensor const&)", [](bool) { return torch_.mm != nullptr; }},
+    {"bmm", on_product<true>, "at::cuda::bmm(at::Tensor const&, at::Tensor const&)", [](bool) { return torch_.bmm != nullptr; }},
+    {"mm.out", on_product_out<false>, "at::cuda::mm_out(at::Tensor&, at::Tensor const&, at::Tensor const&)",
+     [](bool) { return torch_.mm_into != nullptr; }},
+    {"bmm.out", on_product_out<true>, "at::cuda::bmm_out(at::Tensor&, at::Tensor const&, at::Tensor const&)",
+     [](bool) { return torch_.bmm_into != nullptr; }},
+    {"_softmax", on_softmax, "at::cuda::_softmax(at::Tensor const&, long, bool)", [](bool) { return torch_.softmax != nullptr; }},
+    {"_scaled_dot_product_flash_attention", on_flash, kAttentionShims,
+     [](bool is_host) { return is_host || torch_.flash != nullptr; }},
+    {"_scaled_dot_product_cudnn_attention", on_cudnn, kAttentionShims,
+     [](bool is_host) { return is_host || torch_.cudnn != nullptr; }},
+    {"_scaled_dot_product_efficient_attention", on_efficient, kAttentionShims,
+     [](bool is_host) { return is_host || torch_.efficient != nullptr; }},
+};
+constexpr std::size_t kKernelCount = sizeof kKernels / sizeof kKernels[0];
+
 std::mutex install_lock;
-LibraryHandle library = nullptr;
+LibraryHandle libraries[kKernelCount] = {};
+bool at_host = false;  // the dispatch key of those that are registered
+
+std::uint32_t registered_kernels() {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < kKernelCount; ++i)
+        if (libraries[i] != nullptr) bits |= 1U << i;
+    return bits;
+}
 
 // The first name of torch that is missing, or NULL.
 const char* find_torch(bool is_host) {
@@ -731,8 +834,6 @@ const char* find_torch(bool is_host) {
         if (!find(driver, "cuMemsetD8Async", memset_)) return "cuMemsetD8Async";
     }
 #undef NEEDS
-    find(own, is_host ? "aoti_torch_cpu_mm_out" : "aoti_torch_cuda_mm_out", torch_.mm_out);
-    find(own, is_host ? "aoti_torch_cpu_bmm_out" : "aoti_torch_cuda_bmm_out", torch_.bmm_out);
     find(own, is_host ? "_ZN2at3cpu2mmERKNS_6TensorES3_" : "_ZN2at4cuda2mmERKNS_6TensorES3_", torch_.mm);
     find(own, is_host ? "_ZN2at3cpu3bmmERKNS_6TensorES3_" : "_ZN2at4cuda3bmmERKNS_6TensorES3_", torch_.bmm);
     find(own, is_host ? "_ZN2at3cpu6mm_outERNS_6TensorERKS1_S4_" : "_ZN2at4cuda6mm_outERNS_6TensorERKS1_S4_", torch_.mm_into);
@@ -753,39 +854,33 @@ extern "C" {
 
 #define EXPORT __attribute__((visibility("default")))
 
-// Registers our kernels of the operators whose bit is set at `key`, "CUDA" or, for tests, "CPU": 1 mm, 2 bmm, 4 softmax, 8
-// attention. Returns the first name of torch that is missing, or NULL; *installed gets the bits of what was registered.
+// Registers our kernels whose bit is set at `key`, "CUDA" or, for tests, "CPU". Bit i is the i-th of kKernels. Kernels that are
+// registered already stay so. Returns the first name of torch that is missing, or NULL; *installed gets the bits of all kernels
+// that are registered.
 EXPORT const char* autotune_torch_install(const char* key, std::uint32_t wanted, autotune_torch_gemm gemm, autotune_torch_run run,
                                           std::uint32_t* installed) {
     const std::lock_guard<std::mutex> lock(install_lock);
-    *installed = 0;
-    if (library != nullptr) return "a patch that is not active yet";
     const bool is_host = std::strcmp(key, "CPU") == 0;
+    *installed = registered_kernels();
+    if (*installed != 0 && is_host != at_host) return "the dispatch key of a patch that is active";
     const char* missing = find_torch(is_host);
     if (missing != nullptr) return missing;
+    at_host = is_host;
     launch_gemm = gemm;
     launch_run = run;
-    if (torch_.library_init("aten", key, __FILE__, __LINE__, &library) != 0) return "aoti_torch_library_init_impl";
-    const auto add = [&](std::uint32_t bit, bool is_there, const char* needed,
-                         std::initializer_list<std::pair<const char*, Boxed>> kernels) {
-        if ((wanted & bit) == 0) return;
-        if (!is_there) {
-            missing = missing == nullptr ? needed : missing;
-            return;
+    for (std::size_t i = 0; i < kKernelCount; ++i) {
+        if ((wanted >> i & 1) == 0 || libraries[i] != nullptr) continue;
+        if (!kKernels[i].is_there(is_host)) {
+            missing = missing == nullptr ? kKernels[i].needs : missing;
+            continue;
         }
-        for (const auto& [name, function] : kernels)
-            if (torch_.library_impl(library, name, function) != 0) return;
-        *installed |= bit;
-    };
-    add(1, torch_.mm_out != nullptr, "aoti_torch_cuda_mm_out", {{"mm", on_product<false>}, {"mm.out", on_product_out<false>}});
-    add(2, torch_.bmm_out != nullptr, "aoti_torch_cuda_bmm_out", {{"bmm", on_product<true>}, {"bmm.out", on_product_out<true>}});
-    add(4, torch_.softmax != nullptr, "at::cuda::_softmax(at::Tensor const&, long, bool)", {{"_softmax", on_softmax}});
-    // torch for the CPU alone lacks these functions. Tests register ours there all the same and never let a call go to aten.
-    add(8, is_host || (torch_.flash != nullptr && torch_.cudnn != nullptr && torch_.efficient != nullptr),
-        "aoti_torch_cuda__scaled_dot_product_*_attention",
-        {{"_scaled_dot_product_flash_attention", on_flash},
-         {"_scaled_dot_product_cudnn_attention", on_cudnn},
-         {"_scaled_dot_product_efficient_attention", on_efficient}});
+        if (torch_.library_init("aten", key, "autotune/torch_calls.cpp", 0, &libraries[i]) != 0) return "aoti_torch_library_init_impl";
+        if (torch_.library_impl(libraries[i], kKernels[i].name, kKernels[i].function) != 0) {
+            torch_.library_delete(libraries[i]);
+            libraries[i] = nullptr;
+        }
+    }
+    *installed = registered_kernels();
     return missing;
 }
 
@@ -793,8 +888,14 @@ EXPORT const char* autotune_torch_install(const char* key, std::uint32_t wanted,
 EXPORT void autotune_torch_remove() {
     const std::lock_guard<std::mutex> lock(install_lock);
     table.store(nullptr, std::memory_order_release);
-    if (library != nullptr) torch_.library_delete(library);
-    library = nullptr;
+    for (LibraryHandle& each : libraries) {
+        if (each != nullptr) torch_.library_delete(each);
+        each = nullptr;
+    }
+}
+
+EXPORT void autotune_torch_note_misses(int does) {
+    notes_misses.store(does != 0, std::memory_order_relaxed);
 }
 
 // `words` holds `count` keys of which each is preceded by the number of its words.

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What autotune.torch.patch() costs on the host: microseconds of a call without the patch, with it, and the difference.
 
-usage: torch_host_cost.py [--json] [--device cuda|cpu] [--captures N]      cpu: the kernels of the patch at the host's dispatch key, where it has such
+usage: torch_host_cost.py [--json] [--device cuda|cpu] [--captures N]      cpu: the kernels of the patch at the host's dispatch key
+All calls stay with aten. "patch()": as a user calls it, on a database without winners of these operators. "registered": where another call of the
+same operator is taken over, so that our kernel sees this call and passes it on.
 --captures N: N captures of a patched model of changing shapes; says how much device memory stays when the graphs are gone.
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import statistics
@@ -52,31 +55,48 @@ def once(call, calls, device):
     return elapsed
 
 
-def compare(device, patch, rounds, calls):
-    """Of each call the median over rounds without and with, and the median of the paired differences. The patch is made once a round."""
+def compare(device, patches, rounds, calls):
+    """Of each call the times of each round, without a patch and with each of `patches`, and what making and removing a patch takes. Each round makes
+    every patch once."""
     every = calls_of(device)
-    times = {name: ([], []) for name in every}
-    switches = []
-    for turn in range(rounds + 1):
-        for name, call in every.items():
-            once(call, 20, device)
-            times[name][0].append(once(call, calls, device))
-        began = time.perf_counter()
-        active = patch()
-        made = time.perf_counter() - began
-        for name, call in every.items():
-            once(call, 20, device)
-            times[name][1].append(once(call, calls, device))
-        began = time.perf_counter()
-        active.restore()
-        switches.append(((made) * 1000, (time.perf_counter() - began) * 1000))
-        if turn == 0:  # warms up
-            times, switches = {name: ([], []) for name in every}, []
-    rows = {
-        name: {"torch": statistics.median(a), "patched": statistics.median(b), "more": statistics.median(y - x for x, y in zip(a, b))}
-        for name, (a, b) in times.items()
+    sides = {"torch": contextlib.nullcontext, **patches}
+    times = {name: {side: [] for side in sides} for name in every}
+    switches = {side: [] for side in patches}
+    for turn in range(rounds + 1):  # the first one warms up
+        for side, make in sides.items():
+            began = time.perf_counter()
+            active = make()
+            made = time.perf_counter()
+            with active:
+                for name, call in every.items():
+                    once(call, 20, device)
+                    elapsed = once(call, calls, device)
+                    if turn > 0:
+                        times[name][side].append(elapsed)
+                ended = time.perf_counter()
+            if turn > 0 and side in switches:
+                switches[side].append(((made - began) * 1000, (time.perf_counter() - ended) * 1000))
+    return times, switches
+
+
+def rows_of(times):
+    """Medians, and medians of the paired differences."""
+    rows = {}
+    for name, of_side in times.items():
+        rows[name] = {side: statistics.median(each) for side, each in of_side.items()}
+        for side in of_side:
+            if side != "torch":
+                rows[name][f"{side}, more"] = statistics.median(b - a for a, b in zip(of_side["torch"], of_side[side]))
+    return rows
+
+
+def patches_of(device):
+    operators = ("mm", "bmm", "softmax", "attention") if device == "cuda" else ("mm", "bmm", "softmax")  # a host has no attention of these names
+    key = device.upper()
+    return {
+        "patch()": lambda: at.Patch(operators, key=key, wait=True),
+        "registered": lambda: at.Patch(operators, key=key, wait=True, serves_all=True),
     }
-    return rows, {"patch() ms": statistics.median(a for a, _ in switches), "restore() ms": statistics.median(b for _, b in switches)}
 
 
 def captures(count):
@@ -111,20 +131,19 @@ def main():
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--captures", type=int, default=0)
     options = parser.parse_args()
-    if options.device == "cpu" and not hasattr(at.Patch, "at_key"):
-        parser.error("this package has no kernels of the patch for the host")
-    patch = at.patch if options.device == "cuda" else lambda: at.Patch.at_key("CPU")
     with torch.no_grad():
-        rows, switches = compare(options.device, patch, options.rounds, options.calls)
-    result = {"torch": torch.__version__, "device": options.device, "us": rows, **switches}
+        times, switches = compare(options.device, patches_of(options.device), options.rounds, options.calls)
+    rows = rows_of(times)
+    making, removing = (statistics.median(each[i] for of_side in switches.values() for each in of_side) for i in (0, 1))
+    result = {"torch": torch.__version__, "device": options.device, "us": rows, "patch() ms": making, "restore() ms": removing}
     if options.captures:
         result["bytes kept by captures"] = captures(options.captures)
     if options.json:
         print(json.dumps(result))
         return 0
     for name, row in rows.items():
-        print(f"{name:22s} torch {row['torch']:7.2f} us   patched {row['patched']:7.2f} us   more {row['more']:+6.2f} us")
-    print(", ".join(f"{name} {value:.2f}" for name, value in switches.items()))
+        print(f"{name:22s} torch {row['torch']:7.2f} us   patch() {row['patch(), more']:+6.2f} us   registered {row['registered, more']:+6.2f} us")
+    print(f"patch() {making:.2f} ms, restore() {removing:.2f} ms")
     if options.captures:
         print(f"{options.captures} captures keep {result['bytes kept by captures']} bytes")
     return 0

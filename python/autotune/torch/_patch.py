@@ -1,7 +1,8 @@
 """`patch()`: torch's own mm, bmm, softmax and attention go to a tuned kernel where tune() found that it beats aten's on this device.
 
-The calls are served by C kernels (_shims.py). They look a call up in a table and take it, or leave it to aten at 0.2 us. This module makes the table,
-from the verdicts of tune(), on a thread: nothing is raced, compiled or read from disk in a caller's process by a call.
+The calls are served by C kernels (_shims.py), which are registered only for operators of which some call has won: others are not touched. They look
+a call up in a table and take it, or leave it to aten. This module makes the table, from the verdicts of tune(), on a thread: nothing is raced, compiled
+or read from disk in a caller's process by a call.
 """
 
 import atexit
@@ -9,7 +10,7 @@ import ctypes
 import threading
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 import torch
 
@@ -23,6 +24,9 @@ Only = Optional[Callable[[Problem], bool]]
 _lock = threading.RLock()
 _active: List["Patch"] = []
 _reasons: Dict[str, str] = {}
+_NO_WINNER = "torch's: tune() has found no call here that ours wins"
+_served: Set[str] = set()  # kernels that are registered
+_has_noted = False
 _warned: Set[str] = set()
 # Plans of tables, for good: a call or a captured graph may use one of a patch that is gone.
 _plans: Dict[Tuple[Problem, int], Plan] = {}
@@ -31,7 +35,10 @@ _LOOK_SECONDS = 0.5  # between looks at which devices the process uses
 
 
 def misses() -> Dict[Problem, int]:
-    """Problems that patched code left to aten because no verdict of them is on record, each once. The first 2048 since clear_misses()."""
+    """Problems that code under `patch(note_misses=True)` left to aten because no verdict of them is on record, each once. The first 2048 since
+    clear_misses()."""
+    if not _has_noted:
+        raise RuntimeError("no patch of this process has noted what it left to aten; run the code under autotune.torch.patch(note_misses=True)")
     known = {each.problem for patch in _active for each in patch.verdicts}
     found: Counter[Problem] = Counter()
     for key in _shims.missed_keys():
@@ -52,7 +59,7 @@ def status() -> Dict[str, Any]:
     taken, failed = _shims.counts() if _shims.is_there() else (0, 0)
     return {
         "active": patch is not None,
-        "operators": {name: _reasons.get(name, "ours") for name in (patch.names if patch else ())},
+        "operators": {name: _state_of(name) for name in (patch.names if patch else ())},
         "verdicts": len(patch.verdicts) if patch else 0,
         "entries": patch.entries if patch else 0,
         "ready": patch is not None and patch.is_ready,
@@ -61,26 +68,54 @@ def status() -> Dict[str, Any]:
     }
 
 
+def _state_of(name: str) -> str:
+    if name in _reasons:
+        return _reasons[name]
+    return "ours" if _served.intersection(_shims.OPERATORS[name]) else _NO_WINNER
+
+
 class Patch:
     """An active patch. `restore()` or the end of a `with` block takes it away. A process may have several: the newest one's choices count."""
 
-    def __init__(self, names: List[str], least_gain: float = 1.0, only: Only = None, wait: bool = False, key: str = "CUDA"):
-        self.names, self.least_gain, self._only = tuple(names), least_gain, only
+    def __init__(
+        self,
+        names: Iterable[str],
+        least_gain: float = 1.0,
+        only: Only = None,
+        wait: bool = False,
+        note_misses: bool = False,
+        key: str = "CUDA",
+        serves_all: bool = False,
+    ):
+        self.names, self.least_gain, self._only, self._notes_misses, self._key = tuple(names), least_gain, only, note_misses, key
         self.verdicts: List[_verdicts.Verdict] = []
         self.entries, self.is_ready = 0, False
         self._table: Dict[_shims.Words, _shims.Entry] = {}
         self._is_over, self._is_made = threading.Event(), threading.Event()
         self._thread: Optional[threading.Thread] = None
+        self._serves_all = serves_all or note_misses
         with _lock:
-            if not _active:
-                _install(key)
             _active.append(self)
+            self.register()
+            _note_misses()
         self.build(wait)
 
-    @classmethod
-    def at_key(cls, key: str) -> "Patch":
-        """For tests of what a call costs that stays with torch: at the host's dispatch key, with an empty table."""
-        return cls(["mm", "bmm", "softmax"], key=key)
+    def register(self) -> None:
+        """Registers the kernels of which calls may be taken over, on any device: in the caller's thread, for torch's tables of kernels have no lock."""
+        if self._serves_all:
+            kernels = {kernel for name in self.names for kernel in _shims.OPERATORS[name]}
+        else:
+            kernels = {kernel for verdict in _verdicts.load() if self._takes(verdict) for kernel in _shims.kernels_of(verdict.problem)}
+        with _lock:
+            _install(kernels, self._key)
+
+    def _takes(self, verdict: _verdicts.Verdict) -> bool:
+        """Whether calls of its problem are taken over where the verdict holds."""
+        problem = verdict.problem
+        name = "bmm" if problem.op == "gemm" and len(problem.tensors["a"].shape) == 3 else "mm" if problem.op == "gemm" else problem.op
+        if name not in self.names or max(verdict.in_stream, verdict.in_graphs) < self.least_gain:
+            return False
+        return self._only is None or self._only(problem)
 
     def build(self, wait: bool = False) -> None:
         """Makes the table anew, on a thread of its own; with `wait` before it returns."""
@@ -121,15 +156,14 @@ class Patch:
             entries.update(self._entries_of(verdict, index))
         with _lock:
             self._table, self.entries, self.is_ready = entries, len(entries), True
-            if _active and _active[-1] is self and not is_over.is_set():
+            if _served and _active and _active[-1] is self and not is_over.is_set():
                 _shims.set_table(entries)
 
     def _entries_of(self, verdict: _verdicts.Verdict, index: int) -> Dict[_shims.Words, _shims.Entry]:
         problem = verdict.problem
-        name = "bmm" if problem.op == "gemm" and len(problem.tensors["a"].shape) == 3 else "mm" if problem.op == "gemm" else problem.op
         wins = verdict.in_stream >= self.least_gain, verdict.in_graphs >= self.least_gain
         keys = _shims.keys_of(problem, index)
-        if name not in self.names or not any(wins) or not keys or (self._only is not None and not self._only(problem)):
+        if not keys or not self._takes(verdict):
             return {}
         try:
             plan = _plan_of(problem, index)
@@ -150,9 +184,11 @@ class Patch:
                 return
             _active.remove(self)
             if not _active:
-                _shims.remove()
+                _remove()
             else:
-                _shims.set_table(_active[-1]._table)
+                if _served:
+                    _shims.set_table(_active[-1]._table)
+                _note_misses()
 
     def __enter__(self) -> "Patch":
         return self
@@ -171,16 +207,38 @@ def _plan_of(problem: Problem, index: int) -> Plan:
     return found
 
 
-def _install(key: str) -> None:
-    """Registers the C kernels. What cannot be served stays torch's, with one warning."""
+def _install(kernels: Set[str], key: str) -> None:
+    """Registers these C kernels too. What cannot be served stays torch's, with one warning for each operator."""
+    wanted = kernels - _served
+    if not wanted:
+        return
     _take_torchs_warning()
     gemm, run = (ctypes.cast(getattr(_library._library, name), ctypes.c_void_p).value or 0 for name in ("autotune_gemm", "autotune_run"))
-    _reasons.clear()
-    _reasons.update(_shims.install(_shims.OPERATORS, gemm, run, key))
-    for name, reason in _reasons.items():
+    refused = _shims.install(sorted(wanted), gemm, run, key)
+    _served.update(wanted - set(refused))
+    for name, of_name in _shims.OPERATORS.items():
+        reason = next((refused[each] for each in of_name if each in refused), None)
+        if reason is None:
+            continue
+        _reasons[name] = reason
         if name not in _warned:
             _warned.add(name)
-            warnings.warn(f"autotune.torch.patch() leaves {name} to torch: {reason}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"autotune.torch.patch() leaves {name} to torch: {reason}", RuntimeWarning, stacklevel=6)
+
+
+def _remove() -> None:
+    if _shims.is_there():
+        _shims.remove()
+    _served.clear()
+    _reasons.clear()
+
+
+def _note_misses() -> None:
+    global _has_noted
+    notes = any(each._notes_misses for each in _active)
+    _has_noted = _has_noted or notes
+    if _served:
+        _shims.note_misses(notes)
 
 
 _is_taken = False
@@ -219,16 +277,19 @@ def patch(
     least_gain: float = 1.0,
     only: Only = None,
     wait: bool = False,
+    note_misses: bool = False,
 ) -> Patch:
     """Gives torch.mm, matmul, linear, bmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where tune() found on this device, and with this torch, that ours is at least `least_gain` as fast as aten's own kernel:
-    in a stream, or in a CUDA graph for calls that are captured. Every other call goes to aten, at 0.2 us. Plans are made on a thread; until one is
-    ready its calls are aten's, and `wait` waits for all. `only` says of a problem whether it may be taken over. Products with a bias, masks, dropout and gradients of attention are aten's. Code made by torch.compile calls the same kernels, so it is patched too.
-    `status()` tells what is served, `misses()` what has no verdict. A torch that lacks what an operator needs keeps it, with one warning.
+    in a stream, or in a CUDA graph for calls that are captured. Every other call goes to aten; an operator of which no call has won is not touched.
+    Plans are made on a thread; until one is ready its calls are aten's, and `wait` waits for all. `only` says of a problem whether it may be taken
+    over. Products with a bias, masks, dropout and gradients of attention are aten's. Code made by torch.compile calls the same kernels, so it is
+    patched too. `status()` tells what is served. With `note_misses` all these operators are watched, and `misses()` has the problems that no tune
+    has raced. A torch that lacks what an operator needs keeps it, with one warning.
     """
     wanted = dict(mm=mm, bmm=bmm, softmax=softmax, attention=attention)
-    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, wait)
+    return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, wait, note_misses)
 
 
 def _rebuild() -> None:
@@ -236,6 +297,7 @@ def _rebuild() -> None:
         _old_plans.extend(_plans.values())
         _plans.clear()
         for each in _active:
+            each.register()
             each.build()
 
 

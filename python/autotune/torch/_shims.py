@@ -4,14 +4,15 @@ import ctypes
 import pathlib
 import threading
 import warnings
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
 from ..problem import Problem, Tensor
 
 Words = Tuple[int, ...]
-OPERATORS = {"mm": 1, "bmm": 2, "softmax": 4, "attention": 8}  # bits of autotune_torch_install()
+KERNELS = ("mm", "bmm", "mm.out", "bmm.out", "softmax", "flash", "cudnn", "efficient")  # bits of autotune_torch_install(), from the lowest
+OPERATORS = {"mm": ("mm", "mm.out"), "bmm": ("bmm", "bmm.out"), "softmax": ("softmax",), "attention": ("flash", "cudnn", "efficient")}
 _CODES = {"mm": 1, "bmm": 2, "mm.out": 3, "bmm.out": 4, "softmax": 5, "flash": 16, "cudnn": 17, "efficient": 18}
 _NAMES = {code: name for name, code in _CODES.items()}
 _DTYPES = {"f16": 5, "f32": 6, "bf16": 15}  # torch's numbers of its types
@@ -65,14 +66,16 @@ def _library() -> ctypes.CDLL:
             library.autotune_torch_misses.restype = ctypes.c_size_t
             library.autotune_torch_misses.argtypes = [ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t]
             library.autotune_torch_clear_misses.restype = None
+            library.autotune_torch_note_misses.restype = None
+            library.autotune_torch_note_misses.argtypes = [ctypes.c_int]
             _loaded = library
         return _loaded
 
 
-def install(names: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> Dict[str, str]:
-    """Registers our kernels of these operators; `gemm` and `run` are the addresses of
+def install(kernels: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> Dict[str, str]:
+    """Registers our C kernels of this list of KERNELS; those that are registered stay so. `gemm` and `run` are the addresses of
     autotune_gemm() and autotune_run(). Gives the reason of each that cannot be served."""
-    wanted = {name: OPERATORS[name] for name in names if name in OPERATORS}
+    wanted = {name: 1 << KERNELS.index(name) for name in kernels}
     try:
         library = _library()
     except OSError as error:
@@ -83,6 +86,16 @@ def install(names: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> Dic
         missing = library.autotune_torch_install(key.encode(), sum(wanted.values()), gemm, run, ctypes.byref(installed))
     why = f"torch {torch.__version__} lacks {missing.decode()}" if missing else "torch refused the kernel"
     return {name: why for name, bit in wanted.items() if not installed.value & bit}
+
+
+def note_misses(does: bool) -> None:
+    """Whether calls of registered kernels that are not in the table are kept for missed_keys(), at some tenths of a microsecond each."""
+    _library().autotune_torch_note_misses(int(does))
+
+
+def kernels_of(problem: Problem) -> Set[str]:
+    """The kernels whose calls this problem may be."""
+    return {_NAMES[key[0]] for key in keys_of(problem, 0)}
 
 
 def is_there() -> bool:

@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -62,8 +62,8 @@ def store(verdicts: Iterable[Verdict], device: str) -> None:
         os.close(descriptor)
 
 
-def load(device: str) -> List[Verdict]:
-    """Those of a device against this torch. Lines that cannot be read are left out."""
+def load(device: Optional[str] = None) -> List[Verdict]:
+    """Those of a device, or of all, against this torch. Lines that cannot be read are left out."""
     try:
         state = os.stat(path())
     except OSError:
@@ -72,14 +72,14 @@ def load(device: str) -> List[Verdict]:
 
 
 @functools.lru_cache(maxsize=16)
-def _loaded(file: pathlib.Path, changed_ns: int, size: int, device: str, rival: str) -> Tuple[Verdict, ...]:
-    found: Dict[Problem, Verdict] = {}
+def _loaded(file: pathlib.Path, changed_ns: int, size: int, device: Optional[str], rival: str) -> Tuple[Verdict, ...]:
+    found: Dict[Tuple[str, Problem], Verdict] = {}
     for line in file.read_text().splitlines():
         try:
             record = json.loads(line)
-            if record["device"] == device and record["against"] == rival:
+            if record["against"] == rival and device in (None, record["device"]):
                 problem = _read(record)
-                found[problem] = Verdict(problem, float(record["in_stream"]), float(record["in_graphs"]))
+                found[record["device"], problem] = Verdict(problem, float(record["in_stream"]), float(record["in_graphs"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
     return tuple(found.values())

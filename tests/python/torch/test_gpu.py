@@ -531,7 +531,7 @@ class Patched(Gpu):
     def test_what_has_no_winner_is_atens_and_a_miss(self):
         at.clear_misses()
         a = matrix(37, 41)
-        with at.patch(wait=True):
+        with at.patch(wait=True, note_misses=True):
             self.assertTrue(torch.equal(a @ a.t(), torch.mm(a, a.t())))
             self.assertFalse(self.ours(lambda: a @ a.t()))
             with self.assertRaises(RuntimeError):
@@ -610,7 +610,7 @@ class PatchedAttention(Gpu):
     def tune(self):
         """Winners for what the tests run: found as a user finds them, from the misses of a patched run."""
         at.clear_misses()
-        with at.patch(wait=True, least_gain=self.ANY):
+        with at.patch(wait=True, least_gain=self.ANY, note_misses=True):
             for backend in self.BACKENDS:
                 with sdpa_kernel(backend):
                     self.attend(*self.inputs())

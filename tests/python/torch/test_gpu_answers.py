@@ -69,7 +69,7 @@ class Answers(base.Gpu):
             for who, call in (("ours", ours), ("patched", torchs)):
                 if who == "patched" and not self.is_possible(transform, call, arguments):
                     continue
-                with self.subTest(name, who=who), at.patch(wait=True, least_gain=0.01):
+                with self.subTest(name, who=who), at.patch(wait=True, least_gain=0.01, note_misses=True):
                     got = transform(call, arguments)
                     for mine, right in zip(*(each if isinstance(each, tuple) else (each,) for each in (got, expected))):
                         self.assertEqual(mine.device, torch.device(self.DEVICE))
@@ -184,7 +184,7 @@ class SecondGpu(Answers):
         x = matrix(16, 4096)
         run = lambda: second(first(x).to("cuda:1"))
         expected = run()
-        with at.patch(wait=True, least_gain=0.01), warnings.catch_warnings():
+        with at.patch(wait=True, least_gain=0.01, note_misses=True), warnings.catch_warnings():
             warnings.simplefilter("error")
             got = run()
             run().sum().backward()
@@ -194,7 +194,7 @@ class SecondGpu(Answers):
     def test_operands_of_two_devices_are_torchs_error(self):
         a, b = matrix(8, 8), matrix(8, 8).to("cuda:1")
         for call in (at.mm, torch.mm, at.linear, F.linear):
-            with self.assertRaisesRegex(RuntimeError, "Expected all tensors to be on the same device"), at.patch(wait=True, least_gain=0.01):
+            with self.assertRaisesRegex(RuntimeError, "Expected all tensors to be on the same device"), at.patch(wait=True, least_gain=0.01, note_misses=True):
                 call(a, b)
 
     def test_streams_are_the_tensors_devices(self):
@@ -231,7 +231,7 @@ class Fails(base.Gpu):
         F.linear(x, w).sum().backward()
         expected = x.grad, w.grad
         x.grad = w.grad = None
-        with at.patch(wait=True, least_gain=0.011), warnings.catch_warnings():
+        with at.patch(wait=True, least_gain=0.011, note_misses=True), warnings.catch_warnings():
             warnings.simplefilter("error")
             F.linear(x, w).sum().backward()
         for got, wanted in zip((x.grad, w.grad), expected):
@@ -272,7 +272,7 @@ class Memory(base.Gpu):
             ("patched", lambda: F.linear(a, w), at.linear(a, w)),
             ("patched, with a winner", lambda: F.linear(x, weight), at.linear(x, weight)),
         ):
-            with at.patch(wait=True, least_gain=0.01):
+            with at.patch(wait=True, least_gain=0.01, note_misses=True):
                 run()
                 self.capture(run)
                 before, kept = self.used(), len(_graphs._kept)

@@ -79,12 +79,12 @@ class Patched(unittest.TestCase):
         self.assertFalse(self.is_taken())
 
     def test_leaves_what_has_lost_or_was_never_tuned(self):
-        with self.patch():
+        with self.patch(note_misses=True):
             self.assertFalse(self.is_taken())
             self.assertEqual(list(at.misses()), [self.plan.problem])
         self.won(0.99, 0.99)
         at.clear_misses()
-        with self.patch():
+        with self.patch(note_misses=True):
             self.assertFalse(self.is_taken())
             self.assertEqual(at.misses(), {})  # it is known to lose
         with self.patch(least_gain=0.9):
@@ -194,12 +194,14 @@ class Patched(unittest.TestCase):
             before = at.status()["taken"]
             self.is_taken()
             told = at.status()
-        self.assertEqual(told["operators"], {"mm": "ours", "bmm": "ours", "softmax": "ours"})
+        none = "torch's: tune() has found no call here that ours wins"
+        self.assertEqual(told["operators"], {"mm": "ours", "bmm": none, "softmax": none})
         self.assertEqual((told["verdicts"], told["entries"], told["taken"] - before, told["active"]), (1, 2, 1, True))
 
     def test_a_torch_that_lacks_a_shim_keeps_the_operator_with_one_warning(self):
         _patch._warned.clear()
         self.addCleanup(_patch._warned.clear)
+        self.won(plan=Plan(self.a[None], self.b[None]))
         with mock.patch.object(_shims, "install", lambda *_: {"bmm": "torch 2.9.0 lacks aoti_torch_cuda_bmm_out"}):
             with self.assertWarnsRegex(RuntimeWarning, r"leaves bmm to torch: torch 2.9.0 lacks aoti_torch_cuda_bmm_out"):
                 made = _patch.Patch(["mm", "bmm"], key="CPU", wait=True)
@@ -208,6 +210,21 @@ class Patched(unittest.TestCase):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 _patch.Patch(["mm", "bmm"], key="CPU", wait=True).restore()
+
+    def test_an_operator_of_which_nothing_has_won_is_not_touched(self):
+        self.won(0.9, 0.9)
+        self.won(plan=Plan(self.a[None], self.b[None]))
+        with mock.patch.object(_patch, "_has_noted", False), self.patch():
+            self.assertEqual(_patch._served, {"bmm", "bmm.out"})
+            self.assertNotIn("torch_calls", kernel_of("aten::mm"))
+            self.assertIn("torch_calls", kernel_of("aten::bmm"))
+            with self.assertRaisesRegex(RuntimeError, r"under autotune.torch.patch\(note_misses=True\)"):
+                at.misses()
+            self.won()
+            _patch._rebuild()  # as tune() does
+            self.assertIn("torch_calls", kernel_of("aten::mm"))
+        for name in ("aten::mm", "aten::bmm"):
+            self.assertNotIn("torch_calls", kernel_of(name))
 
     def test_lines_that_cannot_be_read_are_left_out(self):
         self.won()
@@ -238,6 +255,12 @@ class Patched(unittest.TestCase):
             warnings.simplefilter("ignore")
             loader = torch.utils.data.DataLoader(Products(), num_workers=2, multiprocessing_context="fork")
             self.assertEqual([float(each) for each in loader], [64.0] * 4)
+
+
+def kernel_of(name):
+    """Where the kernel of an operator at the host's dispatch key was registered."""
+    table = torch._C._dispatch_dump_table(name)
+    return next(line for line in table.splitlines() if line.startswith("CPU:"))
 
 
 class Products(torch.utils.data.Dataset):
