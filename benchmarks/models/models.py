@@ -10,12 +10,14 @@ One line of JSON for each model, step and mode goes to FILE; a later run with th
 import argparse
 import contextlib
 import copy
+import fcntl
 import gc
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -34,13 +36,15 @@ except ImportError:  # torch beside itself still shows what a machine's noise is
     at = None
 
 MODES = ("eager", "graph", "compile")
+WARM_CALLS = 3
 
 
 class Side:
-    """One of the compared ways to run a model: a module and what is active around its calls."""
+    """One of the compared ways to run a model: a module, what is active around its calls, and, where it is measured, its compiled code."""
 
     def __init__(self, module: torch.nn.Module, context: Callable[[], Any] = contextlib.nullcontext):
         self.module, self.context = module, context
+        self.code: Optional[Callable[..., Any]] = None
 
 
 def shared_copy(module: torch.nn.Module) -> torch.nn.Module:
@@ -70,7 +74,7 @@ def captured(step: Callable[[], List[torch.Tensor]]) -> Callable[[], List[torch.
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):
+        for _ in range(WARM_CALLS):
             step()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
@@ -85,11 +89,10 @@ def captured(step: Callable[[], List[torch.Tensor]]) -> Callable[[], List[torch.
 
 
 def row_of(name: str, side: Side, built: zoo.Built, mode: str, trains: bool) -> Row:
-    parameters = list(side.module.parameters())
-    function = torch.compile(side.module) if mode == "compile" else side.module
-    step = step_of(built, function, parameters, trains)
+    function = side.code if mode == "compile" and side.code is not None else side.module
+    step = step_of(built, function, list(side.module.parameters()), trains)
     with side.context():
-        for _ in range(3):  # compiles, makes plans, and lets what is decided at a first call be decided
+        for _ in range(WARM_CALLS):  # makes plans, and lets what is decided at a first call be decided
             step()
         return Row(name, captured(step) if mode == "graph" else step, side.context)
 
@@ -102,14 +105,14 @@ def relative_error(found: List[torch.Tensor], wanted: List[torch.Tensor]) -> flo
 
 
 def in_f32(built: zoo.Built, trains: bool) -> List[torch.Tensor]:
-    """Results of the same weights and inputs in f32, on the host."""
+    """Results of the same weights and inputs in f32."""
     module = copy.deepcopy(built.module).float()
     inputs = {name: each.float() if each.is_floating_point() else each for name, each in built.inputs.items()}
     wide = zoo.Built(module, inputs, built.call)
     precise = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        return [each.detach().float().cpu() for each in step_of(wide, module, list(module.parameters()), trains)()]
+        return [each.detach().float() for each in step_of(wide, module, list(module.parameters()), trains)()]
     finally:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = precise
 
@@ -119,62 +122,55 @@ def taken() -> int:
     return 0 if at is None else at.status()["taken"]
 
 
-def sane_masks(module: torch.nn.Module) -> bool:
-    if not hasattr(at, "sane_masks"):
-        return False
-    at.sane_masks(module)
-    return True
-
-
-def sides_of(built: zoo.Built, options: argparse.Namespace, trains: bool, notes: Dict[str, Any]) -> Dict[str, Side]:
-    """The rows' sides. `ours` has the masks of torch* too; its problems are tuned here."""
+def sides_of(built: zoo.Built, device: str) -> Dict[str, Side]:
+    """The rows' sides. `ours` has the masks of torch*: the same module, and the same compiled code, under the patch."""
     sides = {"torch": Side(built.module), "again": Side(built.module)}
     if at is None:
         return sides
     masked = shared_copy(built.module)
-    if sane_masks(masked):
-        sides["torch*"] = Side(masked)
-    if options.device != "cuda":
-        return sides
-    ours = shared_copy(masked)
-    parameters = list(ours.parameters())
-    began = time.perf_counter()
-    function = torch.compile(ours) if "compile" in options.mode else ours
-    forward = lambda: built.call(function, built.inputs)  # noqa: E731
-    for each in parameters:
-        each.grad = None
-    tuned = at.tune(forward, (), backward=trains, budget=options.budget, total_budget=options.total_budget)
-    notes.update(tune_s=round(time.perf_counter() - began, 1), problems=len(tuned.problems))
-    if options.verbose:
-        print(tuned, file=sys.stderr)
-    sides["ours"] = Side(ours, lambda: at.patch(wait=True))
+    module = masked if at.sane_masks(masked) else built.module
+    sides["torch*"] = Side(module)
+    if device == "cuda":
+        sides["ours"] = Side(module, lambda: at.patch(wait=True))
     return sides
 
 
-def measure(name: str, built: zoo.Built, sides: Dict[str, Side], wanted: List[torch.Tensor], mode: str, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
+def compile_sides(built: zoo.Built, sides: Dict[str, Side], trains: bool) -> None:
+    """Compiles each module once; most of it is the host's work."""
+    torch._dynamo.reset()
+    codes: Dict[int, Callable[..., Any]] = {}
+    for side in sides.values():
+        if id(side.module) not in codes:
+            code = codes[id(side.module)] = torch.compile(side.module)
+            step_of(built, code, list(side.module.parameters()), trains)()
+        side.code = codes[id(side.module)]
+
+
+def tune(built: zoo.Built, side: Side, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
+    """Finds winners for the problems of the model, and of its compiled code where it is measured."""
+    function = side.code or side.module
+    for each in side.module.parameters():
+        each.grad = None
+    began = time.perf_counter()
+    tuned = at.tune(lambda: built.call(function, built.inputs), (), backward=trains, budget=options.budget, total_budget=options.total_budget, rounds=5)
+    if options.verbose:
+        print(tuned, file=sys.stderr)
+    return {"tune_s": round(time.perf_counter() - began, 1), "problems": len(tuned.problems)}
+
+
+def measure(built: zoo.Built, sides: Dict[str, Side], wanted: List[torch.Tensor], mode: str, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
     """The numbers of one model, step and mode."""
-    if mode == "compile":
-        torch._dynamo.reset()
     rows: List[Row] = []
-    for row, side in sides.items():
-        if mode == "compile" and row == "again":
-            rows.append(Row(row, rows[0].run, side.context))  # the same code once more
-            continue
-        rows.append(row_of(row, side, built, mode, trains))
+    counted: Optional[int] = None
+    for name, side in sides.items():
+        before = taken()
+        rows.append(row_of(name, side, built, mode, trains))
+        if name == "ours":
+            counted = (taken() - before) // (WARM_CALLS if mode != "graph" else 2 * WARM_CALLS + 1)
     errors = {}
     for row in rows:
         with row.context():
             errors[row.name] = relative_error(row.run(), wanted)
-    counted = None
-    if "ours" in sides and mode != "graph":
-        before = taken()
-        with rows[-1].context():
-            rows[-1].run()
-        counted = taken() - before
-    elif "ours" in sides:
-        before = taken()
-        row_of("ours", sides["ours"], built, mode, trains)
-        counted = (taken() - before) // 7  # three calls, then a capture of three and one
     times = time_rows(rows, torch.device(options.device), options.rounds, options.block)
     result: Dict[str, Any] = {"ms": {row: sorted(each)[len(each) // 2] for row, each in times.items()}, "errors": errors, "ratios": ratios_of(times)}
     if counted is not None:
@@ -202,37 +198,83 @@ def done_before(path: Optional[pathlib.Path]) -> Dict[str, Dict[str, Any]]:
     return {report.key(each): each for each in report.read([path]) if "failed" not in each}
 
 
-def run_model(name: str, options: argparse.Namespace, emit: Callable[[Dict[str, Any]], None], is_done: Callable[[Dict[str, Any]], bool]) -> None:
+class Gpu:
+    """A lock for what uses the GPU: several of these programs may then share one card. While one of them measures, the others compile code."""
+
+    def __init__(self, path: Optional[pathlib.Path]):
+        self._file = None if path is None else open(path, "w")
+        self._holders, self._lock = 0, threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:  # threads of one program hold it together
+            if self._holders == 0 and self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._holders += 1
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0 and self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def guard_triton(self) -> None:
+        """torch.compile races variants of its kernels at their first call: these races need the GPU for themselves too."""
+        if self._file is None:
+            return
+        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+        theirs = CachingAutotuner.benchmark_all_configs
+
+        def benchmark(*args: Any, **options: Any) -> Any:
+            with self:
+                return theirs(*args, **options)
+
+        CachingAutotuner.benchmark_all_configs = benchmark
+
+
+def run_model(
+    name: str, options: argparse.Namespace, gpu: Gpu, emit: Callable[[Dict[str, Any]], None], is_done: Callable[[Dict[str, Any]], bool]
+) -> None:
     device = torch.device(options.device)
     entry = zoo.MODELS[name]
     for step in options.step:
         trains = step == "train"
         head = {"model": name, "step": step, "layers": options.layers, "tiny": options.tiny}
-        modes = [mode for mode in options.mode if not is_done({**head, "mode": mode})]
+        modes = [mode for mode in options.mode if options.again or not is_done({**head, "mode": mode})]
         if not modes or (trains and not entry.trains):
             continue
         notes: Dict[str, Any] = {}
         try:
-            built = zoo.build(name, device, options.tiny, options.layers)
-            built.module.requires_grad_(trains)
-            wanted = in_f32(built, trains)
-            sides = sides_of(built, options, trains, notes)
+            with gpu:
+                built = zoo.build(name, device, options.tiny, options.layers)
+                built.module.requires_grad_(trains)
+                wanted = in_f32(built, trains)
+            sides = sides_of(built, options.device)
+            began = time.perf_counter()
+            if "compile" in modes:
+                compile_sides(built, sides, trains)
+                notes["compile_s"] = round(time.perf_counter() - began, 1)
+            if "ours" in sides:
+                with gpu:
+                    notes.update(tune(built, sides["ours"], trains, options))
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             for mode in modes:
                 emit({**head, "mode": mode, "failed": f"{type(error).__name__}: {error}"[:400], **notes})
             continue
         for mode in modes:
-            began = time.perf_counter()
-            try:
-                found = measure(name, built, sides, wanted, mode, trains, options)
-            except Exception as error:
-                traceback.print_exc(file=sys.stderr)
-                found = {"failed": f"{type(error).__name__}: {error}"[:400]}
+            with gpu:
+                began = time.perf_counter()
+                try:
+                    found = measure(built, sides, wanted, mode, trains, options)
+                except Exception as error:
+                    traceback.print_exc(file=sys.stderr)
+                    found = {"failed": f"{type(error).__name__}: {error}"[:400]}
+                gc.collect()
+                if options.device == "cuda":
+                    torch.cuda.synchronize()
+                    torch.cuda.empty_cache()
             emit({**head, "mode": mode, **found, **notes, "seconds": round(time.perf_counter() - began, 1)})
-            gc.collect()
-            if options.device == "cuda":
-                torch.cuda.empty_cache()
         del built, sides, wanted
         gc.collect()
 
@@ -255,6 +297,7 @@ def main() -> int:
     parser.add_argument("--step", type=words(("infer", "train")), default=["infer", "train"], help="train: for the three models that have one")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines; what is in it already is not measured again")
     parser.add_argument("--table", type=pathlib.Path, nargs="+", help="print these results and measure nothing")
+    parser.add_argument("--again", action="store_true", help="measure what --out has too; the newer result counts")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true", help="sizes for a test of this program")
     parser.add_argument("--layers", type=int, default=0, help="instead of the model's own number here")
@@ -262,6 +305,7 @@ def main() -> int:
     parser.add_argument("--block", type=float, default=0.1, help="seconds of a block")
     parser.add_argument("--budget", default="5s", help="of a problem's search")
     parser.add_argument("--total-budget", default="2m", help="of a model's search")
+    parser.add_argument("--lock", type=pathlib.Path, metavar="FILE", help="shared by all of these programs that run on one card: only one measures at a time")
     parser.add_argument("--verbose", action="store_true", help="print what was tuned")
     options = parser.parse_args()
     if options.table:
@@ -280,11 +324,13 @@ def main() -> int:
         results.append({**result, "versions": common, "rounds": options.rounds, "block_s": options.block})
         print(report.line(results[-1]), flush=True)
         if options.out is not None:
-            with open(options.out, "a") as file:
+            with open(options.out, "a", buffering=1 << 20) as file:  # one write, as other programs append lines too
                 file.write(json.dumps(results[-1]) + "\n")
 
+    gpu = Gpu(options.lock)
+    gpu.guard_triton()
     for name in options.names or zoo.FIFTEEN:
-        run_model(name, options, emit, lambda head: report.key(head) in done)
+        run_model(name, options, gpu, emit, lambda head: report.key(head) in done)
     print(report.table([*done.values(), *results]))
     return 1 if any("failed" in each for each in results) else 0
 
