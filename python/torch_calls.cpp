@@ -5,8 +5,8 @@
 // run time and declared here, so that one library serves every torch from 2.9 on; each that is missing switches its operator off.
 //
 // A kernel is registered only for an operator of which some call is taken: torch boxes the arguments of kernels that come through
-// its C interface, which alone costs a call 0.25 us. The first thing that a kernel does is to look the sizes up in a small filter;
-// of most calls that stay with aten it reads no more than these.
+// its C interface, which alone costs a call 0.25 us. The first thing that a kernel does is to look the sizes up in a small
+// filter; of most calls that stay with aten it reads no more than these.
 //
 // Calls come from any thread, with or without the interpreter's lock. The table is replaced as a whole and never changed; tables
 // that were replaced stay, because a call may still read them.
@@ -463,7 +463,8 @@ bool product_into_by_us(const Table& winners, TensorHandle out, TensorHandle a_h
     constexpr std::int64_t kDim = kBatched ? 3 : 2;
     View a, b, c;
     if (!view_of(a_handle, a) || !view_of(b_handle, b) || !view_of(out, c) || !is_product(a, b, kDim) || c.dim != kDim ||
-        c.dtype != a.dtype || c.device_type != a.device_type || c.device != a.device || !has_data(a) || !has_data(b) || !has_data(c))
+        c.dtype != a.dtype || c.device_type != a.device_type || c.device != a.device || !has_data(a) || !has_data(b) ||
+        !has_data(c))
         return false;
     Key key;
     key.add(kBatched ? kBmmOut : kMmOut);
@@ -579,8 +580,8 @@ const Table* table_for_attention(Attention which, TensorHandle q, TensorHandle k
 }
 
 // o and the logarithms as `which` of aten's operators gives them, by our kernel; false where the call is aten's.
-bool attend(const Table* winners, Attention which, const View& q, const View& k, const View& v, bool is_causal, const double* scale,
-            bool with_lse, Attended& made) {
+bool attend(const Table* winners, Attention which, const View& q, const View& k, const View& v, bool is_causal,
+            const double* scale, bool with_lse, Attended& made) {
     const float factor = scale == nullptr ? 1.0F / std::sqrt(static_cast<float>(q.sizes[3])) : static_cast<float>(*scale);
     Key key;
     key.add(which);
@@ -656,10 +657,12 @@ void on_flash(Value* stack, std::uint64_t, std::uint64_t) {
     const OwnedScalar scale(stack[6]);
     View q, k, v;
     Attended made;
-    const Table* const winners = dropout == 0 && !returns_mask ? table_for_attention(kFlash, q_owned.get(), k_owned.get()) : nullptr;
+    const Table* const winners =
+        dropout == 0 && !returns_mask ? table_for_attention(kFlash, q_owned.get(), k_owned.get()) : nullptr;
     const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
                          view_of(v_owned.get(), v) && fits_attention(q, k, v) && q.sizes[3] == v.sizes[3] &&
-                         !(is_causal && q.sizes[2] != k.sizes[2]) && attend(winners, kFlash, q, k, v, is_causal, scale.get(), true, made);
+                         !(is_causal && q.sizes[2] != k.sizes[2]) &&
+                         attend(winners, kFlash, q, k, v, is_causal, scale.get(), true, made);
     if (is_ours) {
         put_first_six(stack, made, q, k);
         stack[6] = new_tensor(q, 1, 2, torch_.dtype_uint64());
@@ -693,8 +696,8 @@ void on_cudnn(Value* stack, std::uint64_t, std::uint64_t) {
     Attended made;
     const bool may_be = dropout == 0 && !returns_mask && bias.get() == nullptr;
     const Table* const winners = may_be ? table_for_attention(kCudnn, q_owned.get(), k_owned.get()) : nullptr;
-    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) &&
-                         view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
+    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
+                         view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
                          attend(winners, kCudnn, q, k, v, is_causal, scale.get(), with_lse, made);
     if (is_ours) {
         put_first_six(stack, made, q, k);
@@ -725,8 +728,8 @@ void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
     // Its logarithms are padded to 32 rows, which ours are not.
     const bool may_be = dropout == 0 && bias.get() == nullptr && !with_lse;
     const Table* const winners = may_be ? table_for_attention(kEfficient, q_owned.get(), k_owned.get()) : nullptr;
-    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) &&
-                         view_of(k_owned.get(), k) && view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
+    const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
+                         view_of(v_owned.get(), v) && fits_attention(q, k, v) &&
                          attend(winners, kEfficient, q, k, v, is_causal, scale.get(), false, made);
     if (is_ours) {
         stack[0] = reinterpret_cast<Value>(made.o);
@@ -874,7 +877,8 @@ EXPORT const char* autotune_torch_install(const char* key, std::uint32_t wanted,
             missing = missing == nullptr ? kKernels[i].needs : missing;
             continue;
         }
-        if (torch_.library_init("aten", key, "autotune/torch_calls.cpp", 0, &libraries[i]) != 0) return "aoti_torch_library_init_impl";
+        if (torch_.library_init("aten", key, "autotune/torch_calls.cpp", 0, &libraries[i]) != 0)
+            return "aoti_torch_library_init_impl";
         if (torch_.library_impl(libraries[i], kKernels[i].name, kKernels[i].function) != 0) {
             torch_.library_delete(libraries[i]);
             libraries[i] = nullptr;
