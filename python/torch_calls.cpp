@@ -180,7 +180,7 @@ using autotune_torch_run = autotune_status (*)(autotune_plan, const autotune_cal
 
 namespace {
 
-// Which sizes some entry of the table may have: a call whose sizes are not in it is aten's.
+// A set of sizes, with false positives: a call of other sizes than these has no entry in the table.
 class Filter {
   public:
     static std::uint32_t bit_of(std::int64_t code, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
@@ -767,7 +767,7 @@ std::uint32_t filter_bit_of(const Key& key) {
     return Filter::bit_of(code, words[dim - 2], words[dim - 1], b[dim - 1]);
 }
 
-// What is registered, each in a library of its own. Bits of autotune_torch_install() count from the first.
+// The kernels, each registered in a library of its own. Bits of autotune_torch_install() count from the first.
 struct Kernel {
     const char* name;
     Boxed function;
