@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A folder of templates that is deleted after the test.
+// A folder of templates. It is deleted after the test.
 class TemplatesFolder {
   public:
     TemplatesFolder() : path_(fs::path(::testing::TempDir()) / ("templates_" + std::to_string(::getpid()))) {
@@ -127,7 +127,7 @@ TEST(Catalogue, AHeaderThatOnlyTheDirectoryHasIsPartOfWhatIncludesIt) {
     EXPECT_NE(Catalogue::from_directory(folder.path()).template_identity(family), one.template_identity(family));
 }
 
-// A text with different comments and white space: a comment at the end of every line that may have one, and more spaces.
+// A copy of a text with a comment at the end of every line that may have one, and with more spaces.
 std::string reworded(const std::string& text) {
     std::string all;
     bool is_continued = false;
@@ -146,12 +146,12 @@ std::string reworded(const std::string& text) {
     return all;
 }
 
-// Writes all embedded texts to a folder, each as `changed` returns it.
+// Writes all embedded texts to a folder, each after `changed`.
 void write_all(const TemplatesFolder& folder, const std::function<std::string(const std::string&)>& changed) {
     for (const EmbeddedFile& file : registry().files) folder.write(std::string(file.name), changed(std::string(file.text)));
 }
 
-// Both identities of every family: of its template, and of the instance with its default config for the first example that it
+// Two identities for every family: of its template, and of the instance with its default config for the first example that it
 // accepts.
 std::map<std::string, std::string> identities_of(const Catalogue& catalogue) {
     std::map<std::string, std::string> identities;
@@ -176,7 +176,7 @@ TEST(Catalogue, RewordedCommentsAndOtherWhiteSpaceKeepBothIdentities) {
     write_all(folder, reworded);
     const Catalogue changed = Catalogue::from_directory(folder.path());
     const std::map<std::string, std::string> identities = identities_of(Catalogue::embedded());
-    EXPECT_GT(identities.size(), 2 * changed.families().size() - 5);  // some family may refuse the device
+    EXPECT_GT(identities.size(), 2 * changed.families().size() - 5);  // some families may refuse the device
     EXPECT_EQ(identities_of(changed), identities);
 }
 
@@ -231,7 +231,7 @@ TEST(Catalogue, AFileOfTheDirectoryWithoutAnEffectIsRefused) {
     folder.write("gemm/pack.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),
               begin + "gemm/pack.cuh has no effect: this version reads it as gemm/device/pack.cuh; move it there");
-    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text comes with its own headers
+    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text comes with headers of its own
     EXPECT_EQ(refusal_of(folder), "");
     folder.write("add/reference.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),

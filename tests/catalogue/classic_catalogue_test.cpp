@@ -1,4 +1,4 @@
-// The hgemm and sgemm variants of tutorials and comparisons, row by row, with the named config for each.
+// The hgemm and sgemm variants of tutorials and comparisons. Each row has the named config for one of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Row {
     const char* variant;
     const char* family;
     std::vector<std::string> names;
-    bool is_for_f32_sums = true;  // false: its sums fit into registers only in f16
+    bool is_for_f32_sums = true;  // false if its sums fit into registers only in f16
 };
 
 std::vector<std::string> staged(const std::string& before, const std::vector<std::string>& after) {
@@ -125,7 +125,7 @@ std::vector<Row> rows_of(const std::string& op) {
 
 class ClassicCatalogue : public testing::TestWithParam<const char*> {
   protected:
-    // The rows that are missing or illegal for an op on a device of this architecture, one per line.
+    // Returns the rows that are missing or illegal for an op on a device of this architecture, one per line.
     std::string missing(const std::string& op) const {
         const Problem problem = catalogue_.problem({op, "4096x4096x2048", {}});
         const Device device = reference_device(GetParam()).value();
@@ -161,7 +161,7 @@ TEST_P(ClassicCatalogue, EveryRowOfF32IsANamedConfig) {
 
 INSTANTIATE_TEST_SUITE_P(Architectures, ClassicCatalogue, testing::Values("sm_80", "sm_90a"), test::NamedByParameter());
 
-// 99 KiB of shared memory are enough for everything but five stages of the largest tile.
+// A device with 99 KiB of shared memory, which are enough for everything but five stages of the largest tile.
 class ClassicCatalogueInLittleMemory : public ClassicCatalogue {};
 
 TEST_P(ClassicCatalogueInLittleMemory, OnlyFiveStagesOf256x256AreMissing) {

@@ -51,7 +51,7 @@ TEST(CodeOf, ALineCommentGoesOnBehindABackslash) {
     EXPECT_EQ(code_of("int long\\\ner;"), "int longer ;");
 }
 
-// Compilers disagree on whether such a line is continued, and white space in a raw string is part of it.
+// Compilers disagree on whether such a line is continued, and in a raw string white space counts.
 TEST(CodeOf, TakesUnclearTextsAsTheyAre) {
     for (const std::string text : {"int a; // words \\ \nint b;", "auto a = R\"x( // b )x\";  // words", "u8R\"(a)\"  ;"})
         EXPECT_EQ(code_of(text), text);
@@ -80,7 +80,7 @@ TEST(CodeOf, StringsOfMacrosShowTheSpellingOfSeveralTokens) {
     EXPECT_TRUE(shows_spelling(macro + "#define B(y) A(y + 1)\nB(2)" + end));
     EXPECT_TRUE(shows_spelling(macro + "USE(A)" + end));
     EXPECT_TRUE(shows_spelling(macro + "#include \"x.cuh\"" + end));
-    EXPECT_TRUE(shows_spelling(macro));  // another text may use it
+    EXPECT_TRUE(shows_spelling(macro));  // Another text may use the macro.
     EXPECT_TRUE(shows_spelling("#define A(...) f(\\\n #__VA_ARGS__)\nA(1)\n#undef A\n"));
     EXPECT_FALSE(shows_spelling("#define A(x) a##x\n#if A\n#endif\n"));
 }
@@ -135,7 +135,7 @@ TEST(CodeOf, OfCodeIsTheSame) {
         EXPECT_EQ(code_of(code_of(header.text())), code_of(header.text())) << header.name;
 }
 
-// Random tokens, including line ends of directives, spelled with random white space and comments between them.
+// Random tokens, with random white space and comments between them. Line ends of directives are tokens, too.
 class RandomText {
   public:
     explicit RandomText(unsigned seed) : random_(seed) {
@@ -175,7 +175,7 @@ class RandomText {
             "->", "...",     "a_${k}", ";",       "{",          "}",     "##",   "\"\\\"\"", "&&", "&", "/", "*", "%",   "L'a'"};
         for (std::size_t i = 0; i < count; ++i) tokens_.push_back(words[pick(words.size())]);
     }
-    // Whether the two need no separator: neither becomes part of a longer token.
+    // Whether the tokens need no separator because neither becomes part of a longer token.
     static bool stands_alone(const std::string& before, const std::string& after) {
         const auto is_single = [](const std::string& token) {
             return token == "(" || token == ")" || token == ";" || token == "{" || token == "}";

@@ -35,7 +35,7 @@ int env_int(const char* name, int fallback) {
     return text == nullptr ? fallback : std::atoi(text);
 }
 
-// AUTOTUNE_CONFORMANCE_PART=I/N: whether the problem belongs to part I of N, counted from 0.
+// AUTOTUNE_CONFORMANCE_PART=I/N selects the problems of part I of N, counted from 0.
 bool is_of_part(std::size_t problem) {
     const char* text = std::getenv("AUTOTUNE_CONFORMANCE_PART");
     std::size_t part = 0, parts = 1;
@@ -47,8 +47,8 @@ ProblemRequest gemm(const std::string& shape, std::map<std::string, std::string>
     return {"gemm", shape, std::move(options)};
 }
 
-// Aligned, tails in every extent, nothing aligned, one row, one column, K shorter than a tile, padded rows, batches, alpha and
-// beta.
+// Problems that are aligned, have tails in every extent, or have nothing aligned; one row, one column, K shorter than a tile,
+// padded rows, batches, alpha and beta.
 Requests gemm_requests() {
     Requests all;
     for (const std::string dtype : {"f16", "bf16"}) {
@@ -64,7 +64,7 @@ Requests gemm_requests() {
         all.push_back(gemm("100x72x200", {{"dtype", "f16"}, {"layout", layout}, {"lda", "208"}, {"ldb", "216"}, {"ldc", "80"}}));
         all.push_back(
             gemm("65x67x69", {{"dtype", "f16"}, {"layout", layout}, {"lda", "71"}, {"ldb", "73"}, {"ldc", "75"}, {"beta", "1"}}));
-        // Aligned rows whose last 16 bytes contain elements beyond the matrix, which no kernel may write.
+        // The rows are aligned, and their last 16 bytes contain elements beyond the matrix, which no kernel may write.
         all.push_back(
             gemm("131x177x140", {{"dtype", "f16"}, {"layout", layout}, {"lda", "144"}, {"ldb", "184"}, {"ldc", "184"}}));
         all.push_back(gemm("384x500x2048",
@@ -78,7 +78,7 @@ Requests gemm_requests() {
             gemm("264x136x1032",
                  {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}, {"batch", "2"}}));
         all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
-        // With a non-zero beta: every way to divide a product and to store it.
+        // These have a beta that is not zero. They cover every way to divide a product and to store it.
         for (const std::string shape : {"2048x1536x1024", "512x512x4096", "24x1024x4096", "1032x517x2049", "1333x24x328"})
             all.push_back(gemm(shape, {{"dtype", "bf16"}, {"layout", layout}, {"beta", "-1.25"}, {"alpha", "0.5"}}));
         all.push_back(gemm("384x500x2048", {{"dtype", "f16"},
@@ -91,7 +91,7 @@ Requests gemm_requests() {
     return all;
 }
 
-// The same for f32 operands in each of their compute types.
+// The same problems for f32 operands in each of their compute types.
 Requests f32_gemm_requests() {
     Requests all;
     for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
@@ -109,7 +109,7 @@ Requests f32_gemm_requests() {
             all.push_back({op, "1024x768x512", {{"layout", layout}}});
         }
     }
-    // This compute type does not split shorter sums.
+    // tf32x3 does not split shorter sums.
     for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
         all.push_back({"sgemm_tc", "129x257x387", {{"layout", layout}}});
         all.push_back({"sgemm_tc", "66x70x290", {{"layout", layout}, {"align", "8"}, {"batch", "3"}, {"beta", "1"}}});
@@ -120,7 +120,7 @@ Requests f32_gemm_requests() {
     return all;
 }
 
-// fp8 with both accumulators, every kind of scale and every type of C, rows that are not aligned, few rows, and long K.
+// fp8 problems with both accumulators, every kind of scale and every type of C, rows that are not aligned, few rows, and long K.
 Requests fp8_gemm_requests() {
     const std::string fast = "f32fast";
     Requests all;
@@ -143,8 +143,8 @@ Requests fp8_gemm_requests() {
     return all;
 }
 
-// One element up to several rounds of the whole GPU, with and without tails, every alignment, and operands with different
-// alignments.
+// Problems from one element up to several waves of the GPU, with and without tails, with every alignment, and with operands of
+// different alignments.
 Requests add_requests() {
     Requests all = {{"hadd", "16777219", {}}, {"sadd", "4096x1024", {}}};
     for (const std::string op : {"sadd", "hadd", "badd"}) {
@@ -158,8 +158,8 @@ Requests add_requests() {
     return all;
 }
 
-// One element up to the longest row, one row up to more than fill the GPU; every width of access, gaps between rows, scales of
-// either sign, with and without the second output.
+// Problems from one element up to the longest row, and from one row up to more than fill the GPU. They cover every width of
+// access, gaps between rows, scales of either sign, and both forms with respect to the second output.
 Requests softmax_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -180,8 +180,8 @@ ProblemRequest attention(const std::string& shape, std::map<std::string, std::st
     return {"attention", shape, std::move(options)};
 }
 
-// One query up to more than a tile, different lengths, rows without a key, heads that share keys, every mask, head sizes that are
-// no multiple of a step, rows outside heads, small alignments.
+// Problems from one query up to more than a tile. They cover different lengths, rows without a key, heads that share keys, every
+// mask, head sizes that are no multiple of a step, rows outside heads, and small alignments.
 Requests attention_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -209,7 +209,8 @@ Requests attention_requests() {
     return all;
 }
 
-// Packed sequences of different lengths: tails in each, empty ones, heads that share keys, every mask, both orders.
+// Packed sequences of different lengths, some of them empty, with tails in each, heads that share keys, every mask and both
+// orders.
 Requests packed_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -230,7 +231,7 @@ Requests packed_requests() {
     return all;
 }
 
-// The gradients of the same.
+// Problems for the gradients of the same.
 Requests attention_bwd_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {
@@ -255,8 +256,8 @@ Requests attention_bwd_requests() {
     return all;
 }
 
-// Every type of C and of a bias, with each kind of scale: whole tiles, few rows, batches, tails, rows that are not aligned,
-// several tiles.
+// Problems with every type of C and of a bias and with each kind of scale. They cover whole tiles, few rows, batches, tails, rows
+// that are not aligned, and several tiles.
 Requests epilogue_requests() {
     Requests all;
     const std::map<std::string, std::string> of_fp8 = {{"c", "e4m3"}, {"bias", "bf16"}, {"scale_d", "tensor"}, {"amax", "yes"}};
@@ -292,8 +293,8 @@ Requests awkward_requests() {
     return all;
 }
 
-// For named configs: every layout and accumulator, aligned and not, with tails in every extent, and wide enough for the widest
-// named panels.
+// Problems for named configs, with every layout and accumulator, aligned and not, with tails in every extent. They are wide
+// enough for the widest named panels.
 Requests named_requests() {
     Requests all;
     for (const std::string layout : {"nn", "nt", "tn", "tt"}) {
@@ -369,7 +370,7 @@ std::vector<Config> named_configs(const SearchSpace& space, bool distinct_texts)
     return chosen;
 }
 
-// The default, two named configs and a sample, one config per instance first.
+// Chooses the default, two named configs and a sample. One config of each instance comes first.
 std::vector<Config> configs_for(const SearchSpace& space, std::uint64_t seed) {
     std::vector<Config> chosen = {space.default_config};
     std::mt19937_64 random(seed);
@@ -434,7 +435,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         std::printf("%s: %zu problems, %d candidates verified, %d rejected by the compiler's report\n", GetParam().c_str(),
                     all.size(), verified_, rejected_);
         EXPECT_GT(verified_, 0);
-        EXPECT_GE(verified_, rejected_);  // a template most of whose configs spill or serialise is broken
+        EXPECT_GE(verified_, rejected_);  // If most configs of a template spill or serialise, it is broken.
     }
 
     // All instances and references.
@@ -449,7 +450,7 @@ class Conformance : public GpuTest, public ::testing::WithParamInterface<std::st
         results_ = compile_together(*nvrtc_, cache_, wanted);
     }
 
-    // One line per failure; a sticky error ends the test.
+    // Reports one line per failure. A sticky error ends the test.
     void verify_group(const Family& family, const Group& group) {
         const Op& op = catalogue_.op_of(group.problem);
         const jit::CompileResult& made = results_.at(jit::render_reference(catalogue_, op, group.problem, target_).identity);

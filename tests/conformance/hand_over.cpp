@@ -7,7 +7,7 @@
 namespace autotune::test {
 namespace {
 
-// Whether both have the same elements at the same addresses, ignoring dimensions of one element.
+// Whether both tensors have the same elements at the same addresses. Dimensions of one element do not count.
 bool lie_alike(const Tensor& one, const Tensor& other) {
     const auto extended = [](const Tensor& tensor) {
         std::vector<Dim> dims = tensor.dims;

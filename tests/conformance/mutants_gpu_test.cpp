@@ -17,8 +17,8 @@
 namespace autotune::test {
 namespace {
 
-// One template's candidate on its problem: the mutant or the sound one. It has no source if the device does not have the family,
-// and a failure if the template has changed so that the mutant no longer applies.
+// A candidate on its problem: the mutant, or the sound template. It has no source if the device does not have the family, and a
+// failure if the template has changed so that the mutant no longer applies.
 struct Subject {
     Catalogue catalogue;
     Problem problem;
@@ -41,7 +41,7 @@ std::set<std::size_t> selected() {
     return chosen;
 }
 
-// Compiled kernels and the verifier's GPU objects; made once for all tests.
+// Compiled kernels and the verifier's GPU objects. They are made once for all tests.
 class Laboratory {
   public:
     Laboratory()
@@ -67,7 +67,7 @@ class Laboratory {
     Subject& mutant(std::size_t number) { return subjects_.at(2 * number); }
     Subject& sound(std::size_t number) { return subjects_.at(2 * number + 1); }
 
-    // Empty if every run is right; else what was wrong.
+    // Returns the fault that a run shows, or "" if every run is right.
     std::string examine(const Subject& subject, int runs) {
         if (!subject.failure.empty()) return "does not compile: " + subject.failure;
         const jit::CompileResult& kernel = results_.at(subject.rendered.identity);
@@ -143,7 +143,7 @@ class MutantOnGpu : public GpuTest, public ::testing::WithParamInterface<std::si
     static inline std::unique_ptr<Laboratory> laboratory_;
 };
 
-// Fewer under a sanitizer, which makes each a hundred times slower.
+// There are fewer runs under a sanitizer, which makes each run a hundred times slower.
 int runs_of_a_race() {
     const char* text = std::getenv("AUTOTUNE_MUTANT_RUNS");
     return text == nullptr ? 300 : std::atoi(text);

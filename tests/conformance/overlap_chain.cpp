@@ -17,7 +17,7 @@ LaunchPlan without_overlap(LaunchPlan plan) {
     return plan;
 }
 
-// Values that neither vanish nor grow in a chain of products: each output sums as many terms as a row has.
+// Fills with values that neither vanish nor grow in a chain of products. Each output sums as many terms as a row has.
 Fill weights(const Tensor& tensor) {
     const std::int64_t terms = tensor.dims.empty() ? 1 : tensor.dims.back().extent;
     return Fill::normal(0, static_cast<float>(1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(terms, 1)))));

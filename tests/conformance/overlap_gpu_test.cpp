@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRuns = 40, kRunsOfMutants = 200;
 
-// Products with a square weight matrix, so that C has the shape of A; sizes that leave room on an SM for the next launch, and one
-// that fills the GPU.
+// Products with a square weight matrix, so that C has the shape of A. Their sizes leave room on an SM for the next launch; one
+// fills the GPU.
 std::vector<ProblemRequest> chained_problems() {
     std::vector<ProblemRequest> all;
     for (const char* shape :
@@ -36,7 +36,7 @@ std::vector<ProblemRequest> chained_problems() {
         all.push_back({"bgemm", shape, {{"layout", "nt"}, {"beta", "1"}}});
         all.push_back({"hgemm", shape, {{"beta", "1"}}});
     }
-    // fp8 has no result of the operands' type: the chain passes C on as the tensor that is added to, or as the next product's
+    // fp8 has no result of the operands' type. So the chain passes C on as the tensor that is added to, or as the next product's
     // scales.
     for (const char* acc : {"f32", "f32fast"}) {
         for (const char* shape : {"16x4096x4096", "256x256x256", "1000x1000x1008"})
@@ -57,7 +57,7 @@ std::vector<ProblemRequest> chained_problems() {
     return all;
 }
 
-// The default and a seeded sample of the configs whose kernels may start early.
+// The default, and a seeded sample of the configs whose kernels may start early.
 std::vector<Config> overlapping_configs(const Family& family, const Problem& problem, const Device& device, std::size_t count) {
     const SearchSpace space = family.space(problem, device);
     std::vector<Config> legal = space.enumerate({}, 10'000);
@@ -103,7 +103,7 @@ class OverlapTest : public GpuTest {
         Problem problem;
         Config config;
     };
-    // In the given order; skips kernels that the compiler's report rejects.
+    // The kernels in the given order, without those that the compiler's report rejects.
     std::vector<OverlapChain::Kernel> kernels(const Catalogue& catalogue, const std::vector<Wanted>& wanted) const {
         std::vector<jit::Rendered> rendered;
         for (const Wanted& one : wanted) {
@@ -121,7 +121,7 @@ class OverlapTest : public GpuTest {
         return all;
     }
 
-    // The kernel that adds in place after each link: the default of the first family of op add that accepts it.
+    // The kernel that adds in place after each link. It is the default of the first family of op add that accepts it.
     OverlapChain::Kernel adding(const Tensor& handed) const {
         const Problem problem = catalogue_.problem(
             {"add", std::to_string(handed.elements()), {{"dtype", std::string(traits_of(handed.dtype).word)}}});
@@ -133,7 +133,7 @@ class OverlapTest : public GpuTest {
         throw Error(ErrorCode::internal, "no family adds");
     }
 
-    // One chain, alone and with an addition after each link; the additions are for values that would converge otherwise.
+    // Runs one chain, alone and with an addition after each link. The additions keep values from converging.
     int wrong(const std::vector<OverlapChain::Kernel>& links, int runs) {
         int found = 0;
         for (const bool adds : {false, true}) {
@@ -156,7 +156,7 @@ class OverlapTest : public GpuTest {
     std::unique_ptr<tuner::Harness> harness_;
 };
 
-// A family and the name of an op in chained_problems(): the parameters of one test.
+// The parameters of one test: a family, and the name of an op in chained_problems().
 using FamilyAndWord = std::tuple<std::string, std::string>;
 
 class OverlapOfFamily : public OverlapTest, public ::testing::WithParamInterface<FamilyAndWord> {};
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(Families, OverlapOfFamily, ::testing::ValuesIn(families
 
 class MixedOverlap : public OverlapTest, public ::testing::WithParamInterface<ProblemRequest> {};
 
-// Kernels of several families one after another: each starts while another one ends.
+// Kernels of several families run one after another, and each starts while another one ends.
 TEST_P(MixedOverlap, FamiliesOfOneOpInTurn) {
     const Problem problem = catalogue_.problem(GetParam());
     if (!hand_over(problem)) GTEST_SKIP() << "no input has the shape of the output";

@@ -39,7 +39,7 @@ TEST(DType, EveryFinitePatternOfASmallTypeSurvivesARoundTrip) {
 TEST(DType, RoundsToNearestWithTiesToEven) {
     EXPECT_EQ(round_to(DType::f16, 2049.0), 2048.0);
     EXPECT_EQ(round_to(DType::f16, 2051.0), 2052.0);
-    EXPECT_EQ(round_to(DType::f16, 2049.0000001), 2050.0);  // through f32 this would be a tie
+    EXPECT_EQ(round_to(DType::f16, 2049.0000001), 2050.0);  // rounded to f32 first, this would be a tie
     EXPECT_EQ(round_to(DType::bf16, 257.0), 256.0);
     EXPECT_EQ(round_to(DType::bf16, 259.0), 260.0);
     EXPECT_EQ(round_to(DType::f32, 16777217.0), 16777216.0);
@@ -119,8 +119,8 @@ TEST(DType, EveryCodeOfAByteStandsForWhatTheDefinitionSays) {
     }
 }
 
-// The nearest of all codes; of two equally near ones the even one. Half a step or more beyond the largest: infinity if the type
-// has one.
+// The nearest of all codes, and of two equally near ones the even one. Half a step or more beyond the largest it is infinity, if
+// the type has one.
 std::uint64_t nearest_code(DType type, double value) {
     unsigned best = 0;
     double best_distance = std::numeric_limits<double>::infinity();
@@ -179,7 +179,7 @@ TEST(DType, UnderflowLosesHalfTheLeastNumber) {
 
 TEST(DType, HasEveryIntegerUpToItsLimit) {
     for (const DTypeTraits& row : kDTypes) {
-        if (row.type == DType::f64) continue;  // the number above its limit is not valid either
+        if (row.type == DType::f64) continue;  // the next number is not valid either
         const auto most = static_cast<double>(exact_integers(row.type));
         EXPECT_EQ(round_to(row.type, most), most) << row.word;
         EXPECT_NE(round_to(row.type, most + 1), most + 1) << row.word;

@@ -1,4 +1,4 @@
-// Files from outside: src/core/system/read_file.h, src/core/system/write_file.h.
+// Tests of src/core/system/read_file.h and src/core/system/write_file.h, which access files from outside.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,8 +74,9 @@ TEST_F(Files, ThatAreNoneAreNamedAndNotRead) {
     EXPECT_EQ(read_regular_file(path("none"), 100).code, ENOENT);
     put(path("large"), std::string(101, 'x'));
     EXPECT_EQ(read_regular_file(path("large"), 100).why, "it is larger than 100 bytes");
-    EXPECT_EQ(read_regular_file("/proc/self/maps", 16).why, "it is larger than 16 bytes");  // found while it is read
-    ASSERT_EQ(::truncate(path("large").c_str(), off_t{1} << 40), 0);                        // a hole of a TiB
+    // The size shows only while the file is read.
+    EXPECT_EQ(read_regular_file("/proc/self/maps", 16).why, "it is larger than 16 bytes");
+    ASSERT_EQ(::truncate(path("large").c_str(), off_t{1} << 40), 0);  // a hole of a TiB
     EXPECT_EQ(read_regular_file(path("large"), 16 << 20).why, "it is larger than 16 MiB");
     std::filesystem::create_symlink(path("loop"), path("loop"));
     EXPECT_EQ(read_regular_file(path("loop"), 100).code, ELOOP);
@@ -130,7 +131,7 @@ TEST_F(Files, ThatCannotBeWrittenSayWhyAtOnce) {
     EXPECT_EQ(why_not_writable(path("none/a")).value(), ENOENT);
     EXPECT_EQ(why_not_writable(folder_).value(), EISDIR);
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
-    EXPECT_EQ(why_not_writable(path("fifo")).value(), ENXIO);  // it has no reader, but the call must not block
+    EXPECT_EQ(why_not_writable(path("fifo")).value(), ENXIO);  // the FIFO has no reader, but the call must not block
     EXPECT_FALSE(why_not_writable("/dev/null"));
 }
 

@@ -54,7 +54,7 @@ TEST(Scalar, BitsAreTheValuesOwnAndZeros) {
     EXPECT_EQ((Scalar{"alpha", 0.5F}).number(), 0.5);
 }
 
-// These are keys of shipped winners: another spelling would lose the winners.
+// Shipped winners have these keys, so another spelling would lose the winners.
 TEST(Problem, AlignmentAndWordsKeepTheirPlaces) {
     Problem problem = batched();
     problem.attributes = {{"a", "f16"}, {"align", "16,8,2"}};

@@ -40,7 +40,7 @@ TEST(SearchSpace, SaysWhatIsOutsideOfItsDomains) {
     EXPECT_EQ(why({{"block_m", 16}, {"block_m", 16}, {"block_n", 64}, {"group", 2}}), "a parameter is given twice");
 }
 
-// 10 parameters of 5 values: 9.8 million points.
+// A space of 10 parameters with 5 values: 9.8 million points.
 SearchSpace wide(std::size_t constraint_start) {
     SearchSpace space;
     for (char name = 'a'; name <= 'j'; ++name) {
@@ -78,7 +78,7 @@ TEST(SearchSpace, NamesUnknownMissingForeignAndRepeatedParameters) {
 TEST(SearchSpace, EnumeratesExactlyTheLegalConfigsInLexicographicOrder) {
     const SearchSpace space = tiles();
     const std::vector<Config> configs = space.enumerate();
-    EXPECT_EQ(configs.size(), 13U);  // 18 points, 2 too large, 3 in groups of flat tiles
+    EXPECT_EQ(configs.size(), 13U);  // of 18 points 2 are too large, and 3 are groups of flat tiles
     EXPECT_TRUE(std::is_sorted(configs.begin(), configs.end()));
     EXPECT_TRUE(std::all_of(configs.begin(), configs.end(), [&](const Config& config) { return space.contains(config); }));
 }
@@ -92,7 +92,7 @@ TEST(SearchSpace, EnumerateKeepsPinsAndStopsAtTheLimit) {
 }
 
 TEST(SearchSpace, ASampleIsFromTheWholeSpaceAndInOrder) {
-    SearchSpace space = wide(8);  // 7.8 million points without those where i is above j
+    SearchSpace space = wide(8);  // 7.8 million points remain without those where i is above j.
     space.default_config = space.enumerate({}, 1).front();
     space.named = {
         {"last",
@@ -146,7 +146,7 @@ TEST(SearchSpace, CountsByDeclaredOrderWhenALaterParameterDecides) {
     std::swap(space.constraints[0], space.constraints[1]);
     space.constraints.push_back({"no tall tiles", {"block_m"}, [](const Config& c) { return c["block_m"] < 64; }});
     std::rotate(space.constraints.begin(), space.constraints.begin() + 1, space.constraints.end());
-    const SpaceCount count = space.count();  // in order: too large, no tall tiles, groups
+    const SpaceCount count = space.count();  // the constraints in order: too large, no tall tiles, groups
     EXPECT_EQ(count.dropped.at("tile is too large"), 2U);
     EXPECT_EQ(count.dropped.at("no tall tiles"), 4U);
     EXPECT_EQ(count.dropped.at("groups need tall tiles"), 3U);
@@ -159,7 +159,7 @@ TEST(SearchSpace, WalksTenMillionPointsInNoTime) {
     EXPECT_EQ(wide(0).enumerate().size(), 1001U);
     EXPECT_EQ(wide(5).count().points, 9765625U);  // pruned late: 3125 x C(9, 4) legal
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(elapsed.count(), 3.0);  // 0.1 s on an idle machine; sanitizers are slower
+    EXPECT_LT(elapsed.count(), 3.0);  // it takes 0.1 s on an idle machine, and more under sanitizers
 }
 
 TEST(SearchSpace, AConstraintThatReadsWhatItDoesNotNeedIsOurBug) {
@@ -198,7 +198,7 @@ TEST(SearchSpace, AConfigOfAnotherStateIsAdoptedWhereThatIsLegal) {
     const std::optional<Config> adopted = space.adopt({{"block_n", 64}, {"forgotten", 3}});
     ASSERT_TRUE(adopted.has_value());
     EXPECT_EQ(adopted->to_string(), "block_m=32 block_n=64 group=2");
-    // 64 rows with the default's 64 columns are too large, with the smallest number of columns they are not.
+    // 64 rows are too large with the default's 64 columns, but not with the smallest number of columns.
     space.default_config = {{"block_m", 16}, {"block_n", 64}, {"group", 1}};
     EXPECT_EQ(space.adopt({{"block_m", 64}})->to_string(), "block_m=64 block_n=16 group=1");
     EXPECT_EQ(space.adopt({{"block_m", 64}, {"block_n", 64}}), std::nullopt);

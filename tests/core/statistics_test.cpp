@@ -63,7 +63,7 @@ TEST(Statistics, RelativeSpreadDoesNotDependOnTheUnit) {
 }
 
 TEST(Statistics, MedianIntervalUsesTheOrderStatisticsOfTheBinomialTable) {
-    // Tables of the sign test: for n = 30 at 95 % the 10th and 21st, for n = 10 the 2nd and 9th.
+    // From tables of the sign test: at 95 % the 10th and 21st of 30, and the 2nd and 9th of 10.
     const stats::Interval thirty = stats::median_interval(one_to(30));
     EXPECT_DOUBLE_EQ(thirty.low, 10);
     EXPECT_DOUBLE_EQ(thirty.high, 21);
@@ -123,7 +123,7 @@ TEST(Statistics, BootstrapIntervalCoversTheMedianAsOftenAsItSays) {
         const stats::Estimate estimate = stats::bootstrap_median(noisy(30, 1, 0.02, seed), {.seed = seed});
         covered += estimate.low <= 1 && 1 <= estimate.high ? 1 : 0;
     }
-    EXPECT_GE(covered, 368);  // 95 % of 400, minus three standard deviations of the count
+    EXPECT_GE(covered, 368);  // 95 % of 400, less three standard deviations of the count
 }
 
 TEST(Statistics, SummaryHoldsMedianIntervalMinimumAndCount) {

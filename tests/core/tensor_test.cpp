@@ -127,7 +127,7 @@ TEST(Footprint, AnEmptyArrayMeetsNothing) {
     EXPECT_FALSE(meet_at(with_dims({{0, 1}}), 0, with_dims({{5, 1}}), 0));
 }
 
-// Compared with the bytes of all elements.
+// The result is compared with the bytes of all elements.
 TEST(Footprint, MeetsWhereABlockOfBytesDoes) {
     std::mt19937 random(7);
     const auto below = [&](int count) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(count)); };

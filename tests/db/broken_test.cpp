@@ -48,7 +48,7 @@ void change(const std::string& path, const char* sql) {
     Connection(ConnectionOptions{.path = path}).run(sql);
 }
 
-// Runs `act` in a child as a user without any rights, because root may write everything. 0: it returned true.
+// Runs `act` in a child as a user without any rights, because root may write everything. Returns 0 if it returned true.
 int as_nobody(const std::function<bool()>& act) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -188,7 +188,7 @@ TEST(BrokenFile, AWinnerThatAnotherProgramDeletedIsTunedAgain) {
     Store store = Store::open({.path = folder / "a.db"});
     Winner fresh = sample_winner(sample_problem(900), 7);
     fresh.evidence.finalists.resize(1);
-    store.put(fresh);  // SQLite gives it the number 41, whose old evidence still exists
+    store.put(fresh);  // SQLite gives the row the number 41, whose old evidence still exists.
     EXPECT_THAT(store.find(sample_problem(900), sample_device()).at(0).evidence.finalists, SizeIs(1));
     store.record_misses(std::vector<Miss>{{sample_problem(901), sample_device()}});
 }
@@ -205,7 +205,7 @@ TEST(BrokenFile, WinnersOfADeletedTemplateDoNotBecomeAnotherOnes) {
         other.device.sm_count = 78;
         other.class_key += " beta=zero";
         store.put(other);
-        EXPECT_THAT(store.list({}), SizeIs(1)) << sql;  // with the old number it would be 51
+        EXPECT_THAT(store.list({}), SizeIs(1)) << sql;  // with the old number there would be 51
     }
 }
 
@@ -218,7 +218,7 @@ TEST(BrokenFile, ARepairDeletesOrphansAndInvalidRowsAfterABackup) {
     Store store = Store::open({.path = folder / "a.db"});
     const FileHealth health = store.check();
     EXPECT_EQ(health.damage, "");
-    EXPECT_EQ(health.orphans, 10 + 20 + 1);  // evidence and finalists of ten winners, and one winner
+    EXPECT_EQ(health.orphans, 10 + 20 + 1);  // the evidence and finalists of ten winners, and one winner
     EXPECT_EQ(health.invalid, 1);
     const RepairReport report = store.repair();
     EXPECT_EQ(report.invalid, 1);
@@ -336,7 +336,8 @@ TEST(BrokenFile, AnUnwritableFileIsOpenedForReadingWhereThatWillDo) {
     std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
     EXPECT_EQ(as_nobody([&] {
                   Store store = Store::open({.path = folder / "a.db", .or_read_only = true});
-                  store.record(sample_problem(), sample_device(), sample_trial(1));  // a search continues without its trials
+                  // A search continues without storing its trials.
+                  store.record(sample_problem(), sample_device(), sample_trial(1));
                   return store.is_read_only() && store.warnings().at(0).kind == WarningKind::read_only &&
                          store.find(sample_problem(7), sample_device()).size() == 1 && !store.flush() &&
                          fault_of([&] { store.put(sample_winner()); }) == DatabaseFault::read_only;

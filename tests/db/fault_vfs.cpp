@@ -6,7 +6,7 @@
 namespace autotune::db::test {
 namespace {
 
-// SQLite's callbacks have no user argument.
+// The state is global, because SQLite's callbacks have no user argument.
 struct State {
     sqlite3_vfs* real = nullptr;
     bool armed = false;
@@ -45,7 +45,7 @@ int read_file(sqlite3_file* file, void* data, int size, sqlite3_int64 at) {
     return real_of(file)->pMethods->xRead(real_of(file), data, size, at);
 }
 
-// A write that fails leaves half of its data.
+// If a write fails, it has written half of its data.
 int write_file(sqlite3_file* file, const void* data, int size, sqlite3_int64 at) {
     if (!fails(true)) return real_of(file)->pMethods->xWrite(real_of(file), data, size, at);
     if (state.fault == Fault::full) return SQLITE_FULL;
@@ -83,7 +83,7 @@ int sector_size(sqlite3_file* file) {
 }
 int characteristics(sqlite3_file*) {
     return 0;
-}  // promises nothing, like the worst disk
+}  // A disk that promises nothing is the worst case.
 
 constexpr sqlite3_io_methods kMethods = {.iVersion = 1,
                                          .xClose = close_file,

@@ -16,14 +16,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-constexpr int kMostOperations = 400;  // far more than any of these actions needs
+constexpr int kMostOperations = 400;  // none of these actions needs nearly as many
 
 class DiskFaults : public ::testing::TestWithParam<Fault> {
   protected:
     std::string path() const { return folder_ / "a.db"; }
 
-    // Fails the first, second, ... operation of `act` (each of the first 30, then every third) on a fresh copy of `sound`, until
-    // all of it succeeds. `after` checks the result on a working disk, and gets the result of `act`.
+    // Fails the first, second, ... operation of `act` on a fresh copy of `sound`, until all of `act` succeeds. It fails each of
+    // the first 30 operations, then every third. `after` gets the result of `act` and checks the file on a working disk.
     void fail_each_operation(const std::string& sound, const std::function<void()>& act,
                              const std::function<void(const std::string&)>& after) {
         int operations = 0;

@@ -76,15 +76,16 @@ void make_former_file(const std::string& path) {
 void expect_present(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, kPresent);
     EXPECT_EQ(winner.candidate.config, kPresentConfig);
-    EXPECT_EQ(winner.restricted_to, "family=gemm/mma depth=3 evict=1");  // in the order that a search writes
+    // The names have the order in which a search writes them.
+    EXPECT_EQ(winner.restricted_to, "family=gemm/mma depth=3 evict=1");
     ASSERT_THAT(winner.evidence.finalists, SizeIs(2));
     EXPECT_EQ(winner.evidence.finalists[0].name, "gemm/mma block_m=128 block_n=256 depth=3");
     EXPECT_EQ(winner.evidence.finalists[0].candidate->config, kPresentConfig);
     EXPECT_EQ(winner.evidence.finalists[1].name, "cublas stages=3");  // no kernel of ours
 }
 
-// Stale: its identity and the restriction of its search stay unchanged. A later search starts from its config, which needs
-// today's names.
+// Expects a stale row. Its identity and the restriction of its search stay unchanged. A later search starts from its config,
+// which needs today's names.
 void expect_stale(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, "00000000deadbeef");
     EXPECT_EQ(winner.candidate.config, kPresentConfig);
@@ -138,7 +139,7 @@ TEST(FormerRows, AreRewrittenOnceWithABackup) {
         EXPECT_THAT(again.warnings(), IsEmpty());
     }
     {
-        const Store plain = Store::open({.path = path, .read_only = true});  // the contents of the file, without renaming
+        const Store plain = Store::open({.path = path, .read_only = true});  // The file is read without renaming.
         expect_present(plain.find(sample_problem(), sample_device()).at(0));
         EXPECT_EQ(plain.find(sample_problem(2), sample_device()).at(0).candidate, sample_candidate());
     }
@@ -265,7 +266,7 @@ TEST(FormerRows, AreRewrittenByOneOfTwoOpeners) {
     EXPECT_THAT(files_of(folder.path()), ElementsAre("old.db"));
 }
 
-// Two builds alternately use one file: there is one backup, of the state before the last rewriting.
+// Two builds use one file in turn. There is one backup, of the state before the last rewriting.
 TEST(FormerRows, OfBuildsThatAlternateLeaveOneBackup) {
     const TempFolder folder;
     const std::string path = folder / "old.db";

@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-// The same numbers on every machine: the standard defines std::mt19937_64, but not its distributions.
+// Random numbers that are the same on every machine. The standard defines std::mt19937_64, but not its distributions.
 class Dice {
   public:
     explicit Dice(std::uint64_t seed) : source_(seed) {}
@@ -22,7 +22,7 @@ class Dice {
     std::mt19937_64 source_;
 };
 
-// One to eight random changes: a byte, a run of bytes, a cut, a moved piece.
+// Makes one to eight random changes: a byte, a run of bytes, a cut, a moved piece.
 std::string mutated(std::string text, Dice& dice) {
     for (std::size_t left = 1 + dice.below(8); left > 0 && !text.empty(); --left) {
         const std::size_t at = dice.below(text.size());
@@ -51,7 +51,8 @@ std::string mutated(std::string text, Dice& dice) {
     return text;
 }
 
-// Changes that keep the length, like those of a bad disk; most of them after the first page, where errors are noticed soon.
+// Makes changes that keep the length, like those of a bad disk. Most of them are after the first page, where errors are noticed
+// soon.
 std::string scribbled(std::string content, Dice& dice) {
     for (std::size_t left = 1 + dice.below(16); left > 0; --left) {
         const std::size_t at = dice.below(8) == 0 ? dice.below(100) : dice.below(content.size());
@@ -77,7 +78,7 @@ TEST(Fuzz, ALineIsTakenOrRefusedWithADatabaseError) {
             EXPECT_EQ(error.code(), ErrorCode::database) << error.what();
         }
     }
-    EXPECT_GT(taken, 0);     // digits and free texts may change
+    EXPECT_GT(taken, 0);     // some mutations change only digits and free texts
     EXPECT_LT(taken, 2000);  // most changes break a line
 }
 

@@ -36,7 +36,7 @@ pid_t start(const std::function<bool()>& act) {
     ::_exit(held ? 0 : 1);
 }
 
-// Extents 1000 w to 1000 w + 999 belong to writer w; one row stores how many it has put.
+// Writer w has the extents 1000 w to 1000 w + 999. One row stores how many it has put.
 bool write_until(const std::string& path, int writer, Clock::time_point end) {
     Store store = Store::open({.path = path, .busy_timeout_ms = 60'000});
     for (std::int64_t count = 1; Clock::now() < end; ++count) {

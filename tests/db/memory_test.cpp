@@ -28,7 +28,7 @@ class OutOfMemory : public ::testing::TestWithParam<long> {
         if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
         ASSERT_TRUE(autotune::test::interposer_is_loaded());
     }
-    // How many allocations are refused from the n-th on.
+    // So many allocations are refused from the n-th on.
     static long most() { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Memory, OutOfMemory, ::testing::Values(1, LONG_MAX), [](const auto& parameter) {
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, OutOfMemory, ::testing::Values(1, LONG_MAX), []
 
 struct Case {
     std::function<void()> prepare;
-    std::function<std::size_t()> call;  // returns how many rows it found
+    std::function<std::size_t()> call;  // returns how many rows it has found
     std::size_t expected = 0;
     std::function<void()> after = [] {};  // there is memory again
 };
@@ -115,7 +115,7 @@ TEST_P(OutOfMemory, OfReadingAWholeClassLeavesTheLayerWhole) {
     EXPECT_GE(times, 400);
 }
 
-// Counting does not parse: it lists the folder and reads the files.
+// Counting does not parse. It lists the folder and reads the files.
 TEST_P(OutOfMemory, OfListingTheFolderLeavesTheLayerWhole) {
     Layer layer;
     const int times =

@@ -47,7 +47,7 @@ TEST(Migration, KeepsTheWinnersOfAnOlderFile) {
     const auto found = store.find(sample_problem(), sample_device());
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].timing.median_us, 101.5);
-    EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // schema 1 did not have it
+    EXPECT_EQ(found[0].provenance.power_limit_w, 0);  // Schema 1 did not have this column.
     EXPECT_EQ(found[0].evidence.finalists.at(0).name, "cublas");
     EXPECT_EQ(found[0].evidence.finalists.at(0).after_itself_us, std::nullopt);  // nor these
     EXPECT_EQ(found[0].evidence.accumulation_error, std::nullopt);
@@ -64,12 +64,12 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     EXPECT_EQ(found[0].timing.median_us, 101.5);
     EXPECT_EQ(found[0].template_identity, "3f2a00ff");
     EXPECT_EQ(found[0].doubt, "");
-    EXPECT_EQ(found[0].restricted_to, "");  // as before, rows stored before schema 5 count as winners of the problem
+    EXPECT_EQ(found[0].restricted_to, "");  // As before, rows that were stored before schema 5 count as winners of the problem.
     EXPECT_THAT(found[0].evidence.finalists, SizeIs(1));
     EXPECT_THAT(store.trials(sample_problem(), sample_device()), SizeIs(1));
     ASSERT_THAT(store.misses(), SizeIs(1));
     EXPECT_EQ(store.misses()[0].origin, "");
-    Winner narrowed = found[0];  // the key of schema 5 allows both
+    Winner narrowed = found[0];  // the key of schema 5 allows both rows
     narrowed.restricted_to = "family=gemm/mma";
     store.put(narrowed);
     EXPECT_THAT(store.find(sample_problem(), sample_device()), SizeIs(2));
@@ -144,7 +144,7 @@ TEST(Migration, RollsBackWhenAStepFails) {
     for (int attempt = 0; attempt < 5; ++attempt)
         EXPECT_NE(database_error_of([&] { Store::open({.path = folder / "old.db"}); }), "");
     const auto files = std::filesystem::directory_iterator(folder.path());
-    EXPECT_EQ(std::distance(begin(files), end(files)), 2);  // and one backup, not one per try
+    EXPECT_EQ(std::distance(begin(files), end(files)), 2);  // there is one backup, not one for each try
     Connection connection({.path = folder / "old.db"});
     Query version = connection.query("SELECT user_version FROM pragma_user_version");
     ASSERT_TRUE(version.next());

@@ -17,7 +17,7 @@ using namespace test;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A database in memory with winners of one class, given by their extents.
+// A database in memory that has winners of one class with the given extents.
 class NearestTest : public ::testing::Test {
   protected:
     NearestTest() { prepare_schema(connection_); }
@@ -37,7 +37,7 @@ class NearestTest : public ::testing::Test {
     Connection connection_{{.path = ":memory:"}};
 };
 
-// Extents from 1 to 4096, more small ones than large ones.
+// Extents from 1 to 4096, with more small ones than large ones.
 std::vector<Problem> scattered(int count) {
     std::vector<Problem> problems;
     unsigned seed = 7;
@@ -95,7 +95,7 @@ TEST_F(NearestTest, PutsTheNewestFirstAmongEquallyDistant) {
     EXPECT_GT(found[1].id, found[2].id);
 }
 
-// The first extent has more values than a search may visit, all of them nearer than any row.
+// The first extent has more values than a search may visit, and all of them are nearer than any row.
 TEST_F(NearestTest, FindsNearOnesWhereItCannotLookAtAll) {
     std::vector<Problem> problems;
     for (std::int64_t m = 0; m < 1500; ++m) problems.push_back(sample_problem(100'000 + m, 64, 64));

@@ -45,7 +45,7 @@ double best_milliseconds_of(const std::function<void()>& act) {
 // 100,000 winners of 20 classes on two devices in one file, copied from 40 real ones; storing them takes 1.6 s.
 class LargeStore : public ::testing::Test {
   protected:
-    // 100,000 in CI, 1,000,000 in the soak.
+    // There are 100,000 rows in CI and 1,000,000 in the soak.
     static std::int64_t rows() {
         static const char* const text = std::getenv("AUTOTUNE_LARGE_ROWS");
         return text == nullptr ? 100'000 : std::atoll(text);
@@ -115,7 +115,7 @@ TEST_F(LargeStore, ListsAFilteredPageInMilliseconds) {
 TEST_F(LargeStore, ListsAPageOfAnOpInMilliseconds) {
     const double spent = best_milliseconds_of([] { EXPECT_EQ(open().list({.op = "gemm", .limit = 50}).size(), 50U); });
     RecordProperty("ms", std::to_string(spent));
-    EXPECT_LT(spent, 40);  // all 100,000 entries of an index: 0.6 ms
+    EXPECT_LT(spent, 40);  // reading all 100,000 entries of an index takes 0.6 ms
 }
 
 TEST_F(LargeStore, CountsFromAnIndex) {
@@ -142,7 +142,7 @@ TEST_F(LargeStore, FindsInMicrosecondsOnceOpen) {
         for (int at = 0; at < kLookups; ++at) EXPECT_EQ(store.find(problem_of(at % 20, 1 + at * 2), sample_device()).size(), 1U);
     });
     RecordProperty("us_each", std::to_string(spent * 1000 / kLookups));
-    EXPECT_LT(spent * 1000 / kLookups, 200);  // 37 us with evidence and finalists
+    EXPECT_LT(spent * 1000 / kLookups, 200);  // it takes 37 us with evidence and finalists
 }
 
 // With a row: every column and the evidence are read. Without one: the time that a library spends before it takes a default. The
@@ -185,7 +185,7 @@ TEST_F(LargeStore, AMergeIsStoppedWhileTheOtherFileIsChecked) {
     EXPECT_EQ(report.offered(), 0);
 }
 
-// All rows in one class, with extents like those of many models.
+// All rows are in one class, with extents like those of many models.
 TEST(SpreadStore, FindsNearWinnersAmongAllExtents) {
     const char* const text = std::getenv("AUTOTUNE_LARGE_ROWS");
     const std::string rows = text == nullptr ? "100000" : text;

@@ -63,7 +63,7 @@ TEST_F(Processes, TrialsWaitForALockAndTheSearchGoesOn) {
         const LockHolder holder(path(), "BEGIN IMMEDIATE");
         const auto start = std::chrono::steady_clock::now();
         for (std::int64_t trial = 1; trial <= 1000; ++trial) store.record(sample_problem(), sample_device(), sample_trial(trial));
-        EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);  // 20 s if every batch waited for the lock
+        EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);  // it would take 20 s if every batch waited for the lock
         EXPECT_FALSE(store.flush());
         ASSERT_THAT(store.warnings(), SizeIs(1));
         EXPECT_EQ(store.warnings()[0].kind, WarningKind::trials_wait);
@@ -122,7 +122,7 @@ TEST_F(Processes, TwoWritersLoseNothing) {
     constexpr std::int64_t kEach = 100;
     const auto write_from = [&](std::int64_t first) {
         return start_child([&, first] {
-            Store store = open();  // both make the file at once
+            Store store = open();  // both processes make the file at once
             for (std::int64_t m = first; m < first + kEach; ++m) {
                 store.record(sample_problem(m), sample_device(), sample_trial(m));
                 store.put(sample_winner(sample_problem(m)));
@@ -163,7 +163,7 @@ TEST_F(Processes, KillInTheMiddleOfWritingLeavesAGoodFile) {
         ::waitpid(child, nullptr, 0);
         const Store store = open();
         ASSERT_EQ(store.verify_integrity(), "") << "round " << round;
-        ASSERT_GE(store.count({}), least);  // nothing that was there is gone
+        ASSERT_GE(store.count({}), least);  // no row is lost
         least = store.count({});
     }
     EXPECT_GT(least, 0);

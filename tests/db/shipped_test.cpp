@@ -134,7 +134,7 @@ TEST(Shipped, ParsesOnlyTheNearestLinesOfAClass) {
     ASSERT_THAT(found, SizeIs(2));
     EXPECT_EQ(found[0].extents, sample_problem(200).extents);
     EXPECT_EQ(found[1].extents, sample_problem(20).extents);
-    EXPECT_THAT(store.warnings(), IsEmpty());  // m = 3000 is further away than two others
+    EXPECT_THAT(store.warnings(), IsEmpty());  // two others are nearer than m = 3000
 }
 
 TEST(Shipped, TakesHandWrittenSpaces) {

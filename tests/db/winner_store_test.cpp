@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Tests for every implementation of the interface.
+// These tests run for every implementation of the interface.
 using MakeStore = std::unique_ptr<WinnerStore> (*)();
 class AnyStore : public ::testing::TestWithParam<std::pair<const char*, MakeStore>> {
   protected:

@@ -77,7 +77,7 @@ TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     EXPECT_EQ(found.nvrtc, "13.0");
 }
 
-// A database from before identities hashed code, opened for reading as the library does: the file stays unchanged.
+// The database is from before identities hashed code. It is opened for reading, as the library does, so the file stays unchanged.
 TEST_F(WinnersTest, OfAnEarlierVersionAreExactAndStayAsTheyAre) {
     {
         db::Connection connection({.path = options_.files.database});
@@ -156,7 +156,7 @@ TEST_F(WinnersTest, GiveALikelyDefaultThatIsNearlyTheBest) {
             const Problem wanted = problem(std::to_string(m) + rest);
             const std::vector<ResolvedCandidate> likely = winners.likely_default(wanted, device_);
             const Candidate best = winners.defaults(wanted, device_).front().candidate;
-            if (likely.empty()) continue;  // not legal here: the problem's own defaults are used
+            if (likely.empty()) continue;  // if none is legal here, the problem's own defaults are used
             EXPECT_FALSE(
                 catalogue_.find_family(likely[0].candidate.family)->space(wanted, device_).why_not(likely[0].candidate.config));
             const double ratio = predicted_us(wanted, likely[0].candidate) / predicted_us(wanted, best);
@@ -182,11 +182,11 @@ TEST_F(WinnersTest, OfOtherExtentsAreNear) {
 }
 
 TEST_F(WinnersTest, OfOtherExtentsGiveWayToWhatIsPredictedFaster) {
-    put(winner_of(catalogue_, problem("512x512x520"), device_));  // the first legal config of gemm/mma
+    put(winner_of(catalogue_, problem("512x512x520"), device_));  // This is the first legal config of gemm/mma.
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
 }
 
-// A class with a portfolio of every tile that has a name in gemm/wgmma.
+// A class with a portfolio that has every named tile of gemm/wgmma.
 class PortfolioTest : public WinnersTest {
   protected:
     PortfolioTest() {
@@ -251,14 +251,14 @@ TEST_F(PortfolioTest, ServesAllRowsOfAWeightWithAtMostElevenInstances) {
     EXPECT_LE(warmed.size(), 11U);
 }
 
-// A twelfth instance for a weight matrix.
+// The problem gets a twelfth instance for a weight matrix.
 TEST_F(PortfolioTest, ServesTheFirstRowsOfAWeightWithTheBestForThose) {
     Dispatcher winners(options_, catalogue_, warn());
     const auto predicted_us = [&](const Problem& of, const std::vector<ResolvedCandidate>& found) {
         const Candidate& chosen = found.at(0).candidate;
         return *catalogue_.find_family(chosen.family)->predict_us(of, chosen.config, device_);
     };
-    double most = 0;  // largest loss with the other instances
+    double most = 0;  // the largest loss with the other instances
     for (const char* shape : {"392x1152x5136", "648x1912x6152", "840x3040x11376", "1392x1136x5136", "1600x2672x1240"}) {
         const Problem of = problem(shape);
         const double first_us = predicted_us(of, winners.untuned_first(of, device_));
@@ -303,7 +303,7 @@ TEST_F(PortfolioTest, OfTheMostSimilarClassServesAClassWithoutOne) {
     EXPECT_EQ(winners.untuned(other, device_).front().regret, -1);  // a portfolio's regret is known only for its own class
     const Problem half_sums = catalogue_.problem({"hgemm_f16acc", "512x512x512", {}});
     EXPECT_EQ(portfolio_for(all, half_sums.class_key(), "sm_90a"), nullptr);
-    EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // another accumulator: regret is unknown
+    EXPECT_EQ(winners.untuned(half_sums, device_).front().regret, -1);  // with another accumulator the regret is unknown
 }
 
 TEST_F(PortfolioTest, OfUnalignedRowsServesOtherUnalignedRows) {
@@ -326,7 +326,7 @@ TEST_F(PortfolioTest, OfAnotherTemplateIsNotUsed) {
     for (const std::string identity : {"0123456789abcdef", ""}) {
         db::Portfolio old = portfolio_;
         if (identity.empty())
-            old.templates.clear();  // like files from before templates were named
+            old.templates.clear();  // files from before templates were named have none
         else
             for (auto& [family, known] : old.templates) known = identity;
         std::ofstream(db::portfolio_path(options_.files.shipped), std::ios::trunc) << db::to_json_line(old) << "\n";
@@ -435,7 +435,7 @@ TEST_F(WinnersTest, OfACardWithThisChipAreOffersForTheirOwnProblemToo) {
     EXPECT_EQ(first(problem()).source, Source::family_default);
 }
 
-// Values of a pin are checked before any cost model sees them, too.
+// Values of a pin are also checked before any cost model gets them.
 TEST_F(WinnersTest, PinsOutsideOfTheirDomainAreRefused) {
     for (const auto& [pin, why] : std::map<std::string, std::string>{
              {"gemm/mma block_m=0", "block_m=0 is not one of"},
@@ -458,7 +458,7 @@ TEST_F(WinnersTest, PinsOutsideOfTheirDomainAreRefused) {
     }
 }
 
-// A row of the user's database can be as wrong as a file: another program may have written it.
+// A row of the user's database can be as wrong as a file, because another program may have written it.
 TEST_F(WinnersTest, NearOnesOutsideOfTheirDomainEndNoProcess) {
     const db::Winner sound = winner_of(catalogue_, problem("512x512x520"), device_);
     int row = 0;
@@ -552,7 +552,7 @@ TEST_F(WinnersTest, OfANarrowedSearchAreNone) {
     winner.restricted_to = "family=gemm/mma";
     put(winner);
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
-    options_.pin = winner.candidate.to_string();  // the user can still pin it
+    options_.pin = winner.candidate.to_string();  // The user can still pin it.
     EXPECT_EQ(first(problem()).candidate, winner.candidate);
 }
 
@@ -566,8 +566,8 @@ TEST_F(PortfolioTest, OfAnotherClassLeavesASingleRowToTheFamiliesForIt) {
     EXPECT_THAT(found.front().candidate.family, AnyOf("gemm/gemv", "gemm/dot", "gemm/dot_windows"));
 }
 
-// It may be that no kernel of another class's portfolio is legal, and a default for 32 or 256 rows need not be legal for 64: each
-// pivot has its own.
+// Perhaps no kernel of another class's portfolio is legal, and a default for 32 or 256 rows need not be legal for 64. So each
+// pivot has its own default.
 TEST_F(PortfolioTest, OfAnotherClassLeavesEveryPivotItsDefaults) {
     Dispatcher winners(options_, catalogue_, warn());
     for (const char* shape : {"64x4096x14336", "128x4096x14336", "512x4096x14336"}) {
@@ -618,7 +618,7 @@ TEST_F(WinnersTest, AnswerInTimeWhileSomebodyHoldsTheDatabase) {
     ::kill(holder, SIGKILL);
     ::waitpid(holder, nullptr, 0);
     EXPECT_EQ(found.origin, Origin::family_default);
-    EXPECT_LT(waited, std::chrono::milliseconds(1000));  // 30 ms by itself; a busy machine adds to that
+    EXPECT_LT(waited, std::chrono::milliseconds(1000));  // it takes 30 ms by itself, and more on a busy machine
     EXPECT_EQ(warnings_.size(), 1U);
 }
 

@@ -104,7 +104,7 @@ TEST_F(StoredWinner, ATimeAtTheMetersFloorIsNone) {
 }
 
 TEST_F(StoredWinner, ImplausibleEvidenceIsDoubted) {
-    set_median(1.5);  // 1.4 PFLOP/s; the data sheet says 0.99
+    set_median(1.5);  // this is 1.4 PFLOP/s, and the data sheet says 0.99
     EXPECT_EQ(judge(identities_, winner_).verdict, Verdict::take);
     EXPECT_THAT(judge(identities_, winner_).why, HasSubstr("arithmetic rate"));
     set_median(20);

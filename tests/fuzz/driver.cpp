@@ -26,7 +26,7 @@ constexpr std::size_t kLongest = 64 * 1024;
 constexpr unsigned kLongest_s = 10;  // one input
 
 std::string g_input;       // the current input, which a signal handler saves
-std::string g_crash_file;  // the name is made before anything can go wrong
+std::string g_crash_file;  // the name is made before any fault can happen
 
 void leave_input(const char* what) {
     std::ofstream(g_crash_file, std::ios::binary) << g_input;
@@ -112,7 +112,7 @@ class Mutator {
             case 5:
                 text.replace(at, length, words[below(words.size())]);
                 break;
-            case 6: {  // the rest of another input
+            case 6: {  // appends the rest of another input
                 const std::string& other = pool_[below(pool_.size())];
                 text = text.substr(0, at) + (other.empty() ? "" : other.substr(below(other.size())));
                 break;

@@ -38,7 +38,7 @@ const Catalogue& catalogue() {
     return embedded;
 }
 
-// "4096x4096x2048" as an argument, and each problem made from it.
+// Parses the input as a shape, such as "4096x4096x2048", and makes each problem from it.
 void shape(std::string_view input) {
     expecting({ErrorCode::usage}, [&] {
         const auto shapes = cli::expand_shapes(input, 3);
@@ -48,13 +48,13 @@ void shape(std::string_view input) {
     });
 }
 
-// A sweep file in either format: lines of words, or TOML.
+// Parses the input as a sweep file in either format: lines of words, or TOML.
 void sweep_file(std::string_view input) {
     expecting({ErrorCode::usage}, [&] { (void)cli::parse_shapes_text(input, "fuzz.txt"); });
     expecting({ErrorCode::usage}, [&] { (void)cli::parse_shapes_toml(input, "fuzz.toml"); });
 }
 
-// One winner as a line of JSON.
+// Parses the input as one winner in a line of JSON.
 void winner_line(std::string_view input) {
     expecting({ErrorCode::database}, [&] {
         const db::Winner winner = records::from_json_line(input);
@@ -74,8 +74,8 @@ void import_with(std::string_view input, const db::RowCheck& ask) {
     check(store.verify_integrity().empty(), "an import left a store that fails its checks");
 }
 
-// The checks that the command's import makes for each row; as if the row's template were today's, because otherwise little would
-// be checked.
+// Makes the checks that the command's import makes for each row. The row's template counts as today's, because otherwise little
+// would be checked.
 db::RowVerdict verdict_on(const Winner& winner) {
     static TemplateIdentities identities(catalogue());
     Winner current = winner;
@@ -96,7 +96,7 @@ void read_as(const Read& read) {
     try {
         (void)read();
     } catch (const tuner::Json::exception&) {
-    } catch (const Error&) {  // wire.h: whatever a reader throws, its peer counts as broken
+    } catch (const Error&) {  // If a reader throws any Error, its peer counts as broken (wire.h).
     }
 }
 
@@ -113,7 +113,8 @@ void read_as_everything(const tuner::Json& body) {
     }
 }
 
-// Bytes from a worker; and, because few mutations keep the checksum, the body of a message in a valid frame.
+// Reads bytes from a worker. Few mutations keep the checksum, so it also reads the input as the body of a message in a valid
+// frame.
 void worker_protocol(std::string_view input) {
     tuner::Decoder decoder;
     decoder.feed(std::as_bytes(std::span(input)));
@@ -127,7 +128,7 @@ void worker_protocol(std::string_view input) {
     read_as_everything(message->body);
 }
 
-// A template's text, with values for its placeholders, some of them invalid.
+// Renders the input as a template's text. Some of the values for its placeholders are invalid.
 void template_text(std::string_view input) {
     const std::vector<Binding> bindings = {
         {"block_m", std::int64_t{128}}, {"stages", std::int64_t{-3}}, {"in_type", DType::bf16}};
@@ -141,7 +142,7 @@ void recorded_space(std::string_view input) {
     });
 }
 
-// A line of portfolios, and the library's use of its kernels: as if its templates were today's.
+// Reads a line of portfolios and uses its kernels as the library does. Its templates count as today's.
 void portfolio_line(std::string_view input) {
     static const Device device = *reference_device("sm_90a");
     static const Problem problem = catalogue().problem({"hgemm", "512x1024x768", {}});
@@ -172,7 +173,7 @@ std::span<const Target> targets() {
 
 }  // namespace autotune::fuzz
 
-// For clang's libFuzzer: `-fsanitize=fuzzer`, without driver.cpp, and the target's name in AUTOTUNE_FUZZ_TARGET.
+// The entry point for clang's libFuzzer, with `-fsanitize=fuzzer` and without driver.cpp. AUTOTUNE_FUZZ_TARGET names the target.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {
     static const autotune::fuzz::Target* const chosen = [] {
         const char* name = std::getenv("AUTOTUNE_FUZZ_TARGET");

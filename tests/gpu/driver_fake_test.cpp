@@ -37,7 +37,7 @@ int launch_tiny(const gpu::Function& function, const gpu::Buffer& buffer, gpu::S
     return function.launch(step, parameters.data(), stream);
 }
 
-// Driver, context, tiny kernel and a buffer for it.
+// A driver, a context, a tiny kernel and a buffer for it.
 struct Ready {
     std::shared_ptr<const gpu::Driver> driver = gpu::Driver::load();
     gpu::Context context{driver, 0};
@@ -135,7 +135,7 @@ TEST(Driver, OfCuda124Works) {
     });
 }
 
-// The result of cuInit, and the remedy for it.
+// Expects the result of cuInit, and this remedy for it.
 void expect_advice(const std::string& advice) {
     const int code = std::atoi(std::getenv("AUTOTUNE_TEST_CODE"));
     try {
@@ -180,7 +180,7 @@ TEST(Driver, EachCodeOfCuInitHasItsRemedy) {
     }
 }
 
-// Not "no driver": one is installed, and must be repaired.
+// The error is not "no driver", because one is installed and must be repaired.
 TEST(Driver, OneThatCannotBeOpenedIsNotAnAbsentOne) {
     Sandbox sandbox;
     if (std::getenv("AUTOTUNE_TEST_IN_FAKE") == nullptr) {
@@ -317,7 +317,7 @@ TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
             EXPECT_EQ(answer(32, 100000), 0);
         },
         [](const fake::Sandbox& sandbox) {
-            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // one of them is Ready's
+            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // one of the calls is Ready's
             EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 1);
         });
 }

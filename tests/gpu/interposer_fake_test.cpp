@@ -14,7 +14,7 @@
 namespace autotune::test {
 namespace {
 
-// Runs the test again with the interposer preloaded; returns true in that process.
+// Runs the test again with the interposer preloaded. Returns true in that process.
 bool in_counted_process(fake::Sandbox& sandbox) {
     return in_fake_process(sandbox, {.environment = {{"LD_PRELOAD", fake::interposer_library()}}});
 }

@@ -21,7 +21,7 @@ using fake::Sandbox;
 // A scripted H200 with the product's kernels.
 class Card {
   public:
-    // `pins`: parameters of the tested config; empty: the default.
+    // `pins` are parameters of the tested config; without any it is the default.
     CompareResult try_family(const Family& family, const Problem& problem, const std::string& name, const Config& pins = {}) {
         const Op& op = catalogue_.op_of(problem);
         const OpTest test = test_named(op.tests(problem), name);
@@ -56,8 +56,8 @@ class Card {
         gpu::throw_if_failed(*driver_, code, symbol.c_str());
         stream_.synchronize();
     }
-    // The driver's result for a launch of the poison kernel with `smem_bytes` of dynamic shared memory, after first that limit
-    // and then `allowed_later` were set, as by two plans with the same code and rings of different lengths.
+    // The driver's result for a launch of the poison kernel with `smem_bytes` of dynamic shared memory. Before it, first that
+    // limit and then `allowed_later` were set, as by two plans of the same code with rings of different lengths.
     int launch_after_two_limits(std::size_t smem_bytes, std::size_t allowed_later) {
         const gpu::Buffer zone = buffer(256);
         const gpu::Function function = harness_.function("autotune_poison");
@@ -187,7 +187,7 @@ std::uint64_t violations(Card& card, const std::string& shape, const std::string
     throw std::runtime_error("no family");
 }
 
-// Their second kernel, which adds the parts of K, is defined in a header.
+// The second kernel of these families, which adds the parts of K, is defined in a header.
 TEST(FakeKernels, ProductsOfF32ThatDivideKRun) {
     fake_test(
         "",

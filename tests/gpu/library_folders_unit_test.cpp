@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A machine made of folders: the search finds what is created below root().
+// A machine made of folders. The search finds what a test creates below root().
 class LibraryFolders : public ::testing::Test {
   protected:
     void SetUp() override {

@@ -42,7 +42,7 @@ TEST(NvrtcOfAPipPackage, IsNotLookedForUnasked) {
     if (!in_fake_process(sandbox, machine_with(environment))) return;
     try {
         gpu::Nvrtc::load({.driver_major = 13});
-    } catch (const Error& error) {  // the machine may have an NVRTC 12
+    } catch (const Error& error) {  // The machine may have an NVRTC 12.
         EXPECT_EQ(error.code(), ErrorCode::no_compiler);
         EXPECT_EQ(std::string(error.what()).find("venv"), std::string::npos) << error.what();
     }

@@ -13,7 +13,7 @@
 namespace autotune::test {
 namespace {
 
-// The real compiler, found as the product finds it. Needs no GPU.
+// The real compiler, found as the product finds it. This needs no GPU.
 class Nvrtc : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -97,7 +97,7 @@ TEST(NvrtcSearch, AFolderThatIsNamedIsSearched) {
     std::ofstream(pattern + "/libnvrtc.so.12") << "not a library\n";
     try {
         gpu::Nvrtc::load({.folders = {pattern}, .driver_major = 12});
-    } catch (const Error& error) {  // the machine may have an NVRTC 12
+    } catch (const Error& error) {  // The machine may have an NVRTC 12.
         EXPECT_NE(std::string(error.what()).find(pattern + "/libnvrtc.so.12: "), std::string::npos) << error.what();
         EXPECT_EQ(std::string(error.what()).find("libnvrtc.so.11"), std::string::npos);
     }

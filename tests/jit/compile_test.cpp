@@ -9,7 +9,7 @@
 namespace autotune::jit {
 namespace {
 
-// Needs libnvrtc, no GPU. A machine without it reports these tests as skipped.
+// These tests need libnvrtc but no GPU. A machine without libnvrtc reports them as skipped.
 class CompileTest : public ::testing::Test {
   protected:
     void SetUp() override {

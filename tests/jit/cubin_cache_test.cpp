@@ -86,7 +86,7 @@ TEST_F(CubinCacheTest, LeavesNoTemporaryFileBehind) {
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 1);
 }
 
-// A name with a process id could equal that of another container's process, whose leftover file would block it forever.
+// A name with a process id could be that of another container's process, whose leftover file would then block it forever.
 TEST_F(CubinCacheTest, LeftoversOfEndedWritersStopNobodyAndAreRemovedAfterAnHour) {
     const CubinCache cache(folder_);
     const fs::path fresh = fs::path(folder_) / (kIdentity + ".atcubin." + std::to_string(::getpid()) + ".0.tmp");
@@ -204,7 +204,7 @@ TEST_F(CubinCacheTest, StoresNothingInAFolderThatOthersCanWrite) {
     EXPECT_NE(cache.disabled_because().find("chmod 700"), std::string::npos);
 }
 
-// A user who can write the parent can replace our folder.
+// If a user can write the parent folder, they can replace our folder.
 TEST_F(CubinCacheTest, StoresNothingInAFolderThatOthersCanReplace) {
     fs::create_directories(folder_);
     ASSERT_EQ(::chmod((root_ / "a").c_str(), 0777), 0);

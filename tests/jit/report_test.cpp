@@ -5,7 +5,7 @@
 namespace autotune::jit {
 namespace {
 
-// Output of NVRTC 13.0.88 for a program with two kernels, sm_80.
+// This is output of NVRTC 13.0.88 for a program with two kernels, sm_80.
 const std::string kTwoKernels = R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'foo_1_reduce' for 'sm_80'
 ptxas info    : Function properties for foo_1_reduce
@@ -19,7 +19,7 @@ ptxas info    : Used 10 registers, used 1 barriers, 256 bytes smem, 364 bytes cm
 ptxas info    : Compile time = 1.829 ms
 )";
 
-// The same compiler's remarks on wgmma and setmaxnreg, sm_90a.
+// These are the same compiler's remarks on wgmma and setmaxnreg, sm_90a.
 const std::string kWgmma =
     R"(ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count at entry.
 ptxas info    : (C7519) warpgroup.arrive is injected in around line 905 by compiler to allow use of registers in GMMA in function 'arrives'

@@ -13,7 +13,7 @@
 namespace autotune::test {
 namespace {
 
-// "a=f16", "layout=nt", ...: what of a problem changes the text.
+// The attributes of a problem that change the text, such as "a=f16", "layout=nt".
 Words attributes_of(const Problem& problem) {
     std::istringstream key(problem.key());
     Words words;
@@ -28,7 +28,7 @@ Words parameters_of(const Config& text) {
     return words;
 }
 
-// For sides of branches that none of the others takes: a problem, and values of parameters.
+// A problem and values of parameters, for sides of branches that no other text takes.
 struct SideText {
     const char* family;
     ProblemRequest request;
@@ -58,7 +58,7 @@ const std::vector<SideText>& side_texts() {
 }
 // clang-format on
 
-// A config of all architectures' named ones, and where it is legal.
+// A named config of any architecture, and the architectures on which it is legal.
 struct NamedText {
     Config config;
     std::vector<std::string> archs;
@@ -91,7 +91,7 @@ class Chooser {
     SearchSpace space(const Problem& problem, const std::string& arch) const {
         return family_.space(problem, reference_device(arch).value());
     }
-    // The architectures that the family takes the problem on.
+    // The architectures on which the family takes the problem.
     std::vector<std::string> takers(const Problem& problem) const {
         std::vector<std::string> names;
         for (const std::string& name : kArchs)
@@ -99,7 +99,8 @@ class Chooser {
         return names;
     }
     bool is_taken(const Problem& problem) const { return !family_.refuses(problem, reference_device(arch_).value()); }
-    // Whether a text that may be compiled for one of `archs` falls to ours: sm_90a has every second one, the others take turns.
+    // Whether this architecture compiles a text that may be compiled for any of `archs`. sm_90a takes every second text, and the
+    // others share the rest.
     bool is_mine(const std::vector<std::string>& archs, std::size_t number) const {
         std::vector<std::string> others;
         for (const std::string& name : archs)
@@ -120,12 +121,12 @@ class Chooser {
     const Family& family_;
     const std::string& arch_;
     std::vector<ProblemRequest> requests_;
-    std::vector<Problem> examples_;  // those that the family takes on any architecture
+    std::vector<Problem> examples_;  // the examples that the family takes on any architecture
     std::vector<ChosenText> texts_;
 };
 
-// Of all architectures' named configs, those whose texts cover all; one config for each text. Those that are legal for another
-// problem as well are left out.
+// Chooses from all architectures' named configs enough texts to cover all of them, with one config for each text. Configs that
+// are also legal for another problem are left out.
 std::vector<NamedText> Chooser::covering_named(const Problem& problem, const Problem* unless_legal_for) const {
     std::vector<NamedText> distinct;
     std::vector<Words> rows;
@@ -148,8 +149,8 @@ std::vector<NamedText> Chooser::covering_named(const Problem& problem, const Pro
     return picked;
 }
 
-// The first example that is taken and the first of each other way to multiply f32, which have registers of their own; layouts
-// of those are dealt over the architectures.
+// Adds named configs for the first example that is taken, and for the first of each other way to multiply f32, which need other
+// registers. The layouts of these are distributed over the architectures.
 void Chooser::add_named() {
     std::map<std::string, std::vector<Problem>> accepted;
     for (const Problem& problem : examples_) {
@@ -168,7 +169,7 @@ void Chooser::add_named() {
     }
 }
 
-// Sums in f16 take fewer registers: what is legal with others fits with them.
+// Adds sums in f16. They need fewer registers, so a config that is legal with other sums fits with these.
 void Chooser::add_half_sums() {
     const ProblemRequest& request = requests_.front();
     if (request.op != "hgemm") return;
@@ -199,7 +200,7 @@ void Chooser::add_first() {
     if (taken != examples_.end()) texts_.push_back({arch_, *taken, space(*taken, arch_).default_config});
 }
 
-// Two for sm_90a, and one for another architecture, which families take in turns.
+// Adds two samples for sm_90a and one for another architecture. Which one that is changes from family to family.
 void Chooser::add_samples() {
     const auto taken = std::find_if(examples_.rbegin(), examples_.rend(), [&](const Problem& each) { return is_taken(each); });
     if (taken == examples_.rend()) return;
@@ -225,7 +226,7 @@ void Chooser::add_samples() {
     }
 }
 
-// The default with those values, or else the first config that has them.
+// Adds the default with those values, or else the first config that has them.
 void Chooser::add_sides() {
     for (const SideText& side : side_texts()) {
         if (family_.name() != side.family) continue;

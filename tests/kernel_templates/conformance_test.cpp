@@ -45,7 +45,7 @@ std::vector<Problem> problems_of(const Catalogue& catalogue, const Family& famil
     return problems;
 }
 
-// Every problem on every device. Under a sanitizer, which checks the code and not the results, one problem per device.
+// Every problem on every device. Under a sanitizer, which checks the code and not the results, it is one problem per device.
 std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) {
     std::vector<Subject> found;
     for (const std::string& arch : known_archs()) {
@@ -59,7 +59,8 @@ std::vector<Subject> subjects(const Catalogue& catalogue, const Family& family) 
     return found;
 }
 
-// Every problem on one device each, alternating: for checks that need an enumeration. Under a sanitizer only one of them.
+// Every problem on one device, with another device for each. They are for checks that need an enumeration. Under a sanitizer it
+// is a single one.
 std::vector<Subject> few_subjects(const Catalogue& catalogue, const Family& family) {
     const std::vector<std::string> archs = known_archs();
     std::vector<Subject> found;
@@ -101,8 +102,8 @@ std::string test_name(std::string name) {
     return name;
 }
 
-// The default and 20 to 39 configs spread over the legal ones, 3 to 5 under a sanitizer. Cached, because finding them takes most
-// of the time of these tests.
+// The default and 20 to 39 configs spread over the legal ones, or 3 to 5 under a sanitizer. They are cached, because finding them
+// takes most of the time of these tests.
 const std::vector<Config>& sample(const Subject& subject) {
     static std::map<std::string, std::vector<Config>> samples;
     std::vector<Config>& picked = samples[subject.describe()];
@@ -195,7 +196,7 @@ TEST_P(Conformance, TheDefaultIsLegal) {
     }
 }
 
-// Two names may mean one config, because the classic variants overlap.
+// Two names may mean one config, because some classic variants are the same config.
 TEST_P(Conformance, NamedConfigsAreLegalUnderDistinctNames) {
     for (const Subject& subject : subjects_here()) {
         const SearchSpace space = family_.space(subject.problem, subject.device);
@@ -282,7 +283,7 @@ TEST_P(Conformance, SpacesCanBeWalkedNeighboursAreLegalAndPlansFitTheDevice) {
     }
 }
 
-// The neighbours must use the same text; otherwise verifying a winner on them would compile again and test something else.
+// The neighbours must use the same text. Otherwise verifying a winner on them would compile again and test something else.
 TEST_P(Conformance, AwkwardNeighboursShareTheFacts) {
     const auto spelled = [&](const Problem& problem) {
         std::vector<std::int64_t> values;

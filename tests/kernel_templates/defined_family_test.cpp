@@ -1,4 +1,4 @@
-// A family as a value: its space, its plan, its text, and refused definitions.
+// Tests of a family as a value: its space, its plan, its text, and refused definitions.
 #include "tests/kernel_templates/defined_family.h"
 
 #include <gmock/gmock.h>
@@ -52,7 +52,7 @@ TEST(DefinedFamily, ConstraintsReadParametersProblemAndDevice) {
     const Catalogue catalogue = Catalogue::embedded();
     const SearchSpace large = family.space(catalogue.problem({"hadd", "16777216", {}}), device());
     EXPECT_EQ(large.count().points, 36U);
-    EXPECT_EQ(large.count().legal, 33U);  // 512 threads do not unroll four times
+    EXPECT_EQ(large.count().legal, 33U);  // 512 threads cannot be unrolled four times
     EXPECT_EQ(large.why_not({{"threads", 512}, {"unroll", 4}, {"waves", 1}}), "a block takes at most 1024 elements at once");
     const SearchSpace small = family.space(catalogue.problem({"hadd", "1000", {}}), device());
     EXPECT_EQ(small.count().legal, 11U);

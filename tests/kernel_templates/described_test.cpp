@@ -29,7 +29,7 @@ std::string refusal(const ProblemDescription& description) {
     return test::refusal_of([&] { described(description); });
 }
 
-// C of 64x48 with K = 32, everything dense and row-major.
+// C has 64x48 elements and K is 32; all tensors are dense and row-major.
 ProblemDescription plain() {
     return {.op = "gemm",
             .tensors = {tensor("a", {{64, 32}, {32, 1}}), tensor("b", {{32, 48}, {48, 1}}), tensor("c", {{64, 48}, {48, 1}})}};
@@ -82,7 +82,7 @@ TEST(DescribedGemm, AColumnMajorProductIsTheTransposedRowMajorOne) {
     EXPECT_EQ(found.order, (std::vector<std::size_t>{1, 0, 2}));
 }
 
-// A single row or column is both plain and transposed: the caller's word decides, or else the better alignment.
+// A single row or column is both plain and transposed. The caller's word decides, or else the better alignment.
 TEST(DescribedGemm, WordsDecideWhereStridesDoNot) {
     ProblemDescription given = plain();
     given.tensors[0].dims = {{1, 32}, {32, 1}};
@@ -118,7 +118,7 @@ TEST(DescribedGemm, F32IsStrictUnlessTheComputeTypeIsNamed) {
     EXPECT_THAT(refusal(given), HasSubstr("c is e4m3 but a is f16"));
 }
 
-// 64x48x256 of e4m3 with bf16 out, B stored [N, K].
+// A product of 64x48x256 in e4m3 with bf16 out, and B stored [N, K].
 ProblemDescription plain_fp8(const std::string& scale, std::vector<TensorDescription> scales) {
     ProblemDescription given{
         .op = "gemm",
@@ -238,7 +238,7 @@ TEST(DescribedGemm, RefusesWhatIsNoProduct) {
     EXPECT_THAT(refusal(given), HasSubstr("at most 3: batch, m, k"));
 }
 
-// C of 3x64x48: a batch stride of 0 means one matrix for the whole batch.
+// C has 3x64x48 elements. A batch stride of 0 means one matrix for the whole batch.
 ProblemDescription batched(std::int64_t stride_a, std::int64_t stride_b, std::int64_t stride_c) {
     return {.op = "gemm",
             .tensors = {tensor("a", {{3, stride_a}, {64, 32}, {32, 1}}), tensor("b", {{3, stride_b}, {32, 48}, {48, 1}}),
@@ -249,7 +249,7 @@ TEST(DescribedGemm, OneWeightForABatchIsATallerProduct) {
     const Problem problem = described(batched(64 * 32, 0, 64 * 48)).problem;
     EXPECT_EQ(problem.key(), words("192x48x32", {}));
     EXPECT_EQ(problem.tensor("a").dims, (std::vector<Dim>{{1, 192 * 32}, {192, 32}, {32, 1}}));
-    // One row per batch: the distance between batches is that between rows.
+    // Each batch has one row, so the distance between batches is that between rows.
     const ProblemDescription rows{
         .op = "gemm",
         .tensors = {tensor("a", {{3, 1000}, {1, 32}, {32, 1}}), tensor("b", {{3, 0}, {32, 48}, {48, 1}}),
@@ -296,7 +296,7 @@ TEST(DescribedGemm, RefusesARepeatedOutputAndRepeatedRows) {
     EXPECT_THAT(refusal(given), AllOf(HasSubstr("0 and 0"), HasSubstr("contiguous")));
 }
 
-// The remaining work, as words: the tensors that are written, with the value of each sum.
+// The work that is left, as words: the tensors that are written, with the value of each sum.
 std::string left_to_do(const ProblemDescription& given) {
     const Problem problem = described(given).problem;
     const auto sums = catalogue().op_of(problem).empty_sums(problem);
@@ -414,7 +414,7 @@ TEST(Described, NumbersThatDoNotFitAreRefusedAsTheyAre) {
     EXPECT_THAT(refusal(given), HasSubstr("larger than 128 TiB"));
     given.tensors[0].dims = {{1, huge}, {1, huge}, {32, 1}};
     given.tensors[2].dims = {{1, huge}, {1, huge}, {48, 1}};
-    EXPECT_EQ(refusal(given), "");  // the distance from the only row to the next
+    EXPECT_EQ(refusal(given), "");  // The stride is the distance from the only row to the next.
     given = product_of(1, 2, 2, 2);
     for (TensorDescription& each : given.tensors) each.dims = {{large + 1, 4}, {2, 2}, {2, 1}};
     EXPECT_EQ(refusal(given), "batch is 2147483648; give a whole number from 0 to 2147483647");

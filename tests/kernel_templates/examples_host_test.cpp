@@ -1,5 +1,5 @@
-// The family and the op of docs/adding_a_family.md and docs/adding_an_op.md, found as the product finds its own. They run on the
-// host.
+// Runs the family and the op of docs/adding_a_family.md and docs/adding_an_op.md on the host. They are found as the product finds
+// its own.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// docs/adding_a_family.md lists the facts of each op: the names that a family of the op may bind, and where.
+// Compares the facts of each op in docs/adding_a_family.md with the names that families of the op bind.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,7 +13,7 @@
 namespace autotune::facts_in_docs_test {
 namespace {
 
-// The names that families of an op bind: those common to all, then the others.
+// The names that families of an op bind. Those that all bind come first.
 struct Facts {
     std::set<std::string> of_all, of_some;
 };
@@ -25,7 +25,7 @@ std::set<std::string> facts_of(const Catalogue& catalogue, const Family& family,
         for (const std::string& arch : known_archs()) {
             if (family.refuses(problem, reference_device(arch).value())) continue;
             for (const Binding& binding : family.facts(problem)) names.insert(binding.name);
-            return names;  // the same names for every problem
+            return names;  // every problem has the same names
         }
     }
     return names;

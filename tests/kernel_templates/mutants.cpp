@@ -16,7 +16,7 @@ namespace {
 
 using Makers = std::vector<MutantsOfAFamily>;
 
-// Created by the first file that plants a mutant, because files are initialised in no fixed order.
+// The first file that adds a mutant makes this object, because files are initialised in no fixed order.
 Makers& planted() {
     static Makers makers;
     return makers;
@@ -89,9 +89,9 @@ bool runs_on_host(const Mutant& mutant) {
                              has(mutant.config, "cluster_k=2") ||
                              (mutant.family == "attention/split" && has(mutant.config, "join=2"));
     const bool lacks_a_fence = has(mutant.find, "fence");  // fences have no effect on the host
-    // Lost digits do not show in sums that need none of them.
+    // Lost digits are invisible in sums that do not need them.
     const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";
-    // Tiles too large to run quickly on the host.
+    // These tiles are too large to run quickly on the host.
     const bool is_large = mutant.races && has(mutant.family, "gemm/wgmma") && !mutant.shape.starts_with("64x64x");
     return !has_cluster && !lacks_a_fence && !lacks_digits && !is_large &&
            std::find(without.begin(), without.end(), mutant.family) == without.end();

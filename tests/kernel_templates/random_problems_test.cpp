@@ -39,7 +39,7 @@ class Draw {
 
     bool chance(double of_one) { return random_.uniform() < of_one; }
     std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_.below(static_cast<std::size_t>(count))); }
-    // Most numbers are small, some large; every second is round.
+    // Draws an extent. Most are small and some large, and every second one is round.
     std::int64_t extent(std::int64_t most) {
         const auto value = static_cast<std::int64_t>(std::exp2(random_.uniform() * std::log2(static_cast<double>(most))));
         return chance(0.5) && value > 16 ? value / 16 * 16 : value;
@@ -76,7 +76,7 @@ ProblemRequest gemm(Draw& draw) {
     options["beta"] = draw.word({"zero", "any"});
     const int least = options["dtype"] == "f32" || options["c"] == "f32" ? 4 : 2;
     if (draw.chance(0.3)) options["align"] = least == 4 ? draw.word({"4", "8", "16"}) : draw.word({"2", "4", "8", "16"});
-    // Few rows of a large vocabulary, decoding, squares, and one direction of maximum length.
+    // The shapes have few rows of a large vocabulary, are as in decoding, are squares, or have maximum length in one direction.
     std::int64_t m = draw.extent(20'000), n = draw.extent(200'000), k = draw.extent(30'000), batch = 1;
     if (draw.chance(0.3)) m = 1 + draw.below(40);
     if (draw.chance(0.1)) n = 1 + draw.below(40);
@@ -165,10 +165,10 @@ void expect_one_answer_everywhere(const char* op, const std::function<ProblemReq
             problem = test::embedded_catalogue().problem(request);
         } catch (const Error& error) {
             ASSERT_EQ(error.code(), ErrorCode::usage) << request.shape << ": " << error.what();
-            continue;  // not a problem of the op: larger than an address space, for example
+            continue;  // This is not a problem of the op; for example, it is larger than an address space.
         }
         ++made;
-        // Two architectures per problem, alternating: all of them see many problems.
+        // Each problem has two architectures, in turn, so that all of them get many problems.
         const std::vector<std::string> archs = known_archs();
         for (const std::size_t turn : {made, made + 1}) {
             try {
@@ -218,7 +218,7 @@ TEST(RandomProblems, FewRowsOfFp8AndAWideCHaveConfigs) {
     }
 }
 
-// A family whose rules contradict each other: it refuses nothing, and has no configs.
+// A family whose rules contradict each other. It refuses nothing and has no configs.
 class Contradictory final : public StructuredFamily {
   public:
     std::string_view name() const override { return "gemm/contradictory"; }

@@ -47,7 +47,7 @@ std::vector<Judged> judged() {
 }
 // clang-format on
 
-// `relative` covers the rounding of bounds, which reach a device in f32; values are f64.
+// `relative` allows for the rounding of bounds, which devices get in f32. Values are f64.
 bool is_same(double device, double host, double relative) {
     if (std::isnan(host) || std::isinf(host)) return std::isnan(host) ? std::isnan(device) : device == host;
     return std::fabs(device - host) <= relative * std::fabs(host) + 1e-300;

@@ -17,8 +17,8 @@ namespace {
 
 using host_cuda::Branch;
 
-// Sides that no legal config of an example has: "family: condition is value".
-const std::set<std::string> kNeverTaken = {"gemm/mma: sizeof(Out) == 2 is false"};  // it takes outputs of two bytes alone
+// Sides that no legal config of an example has, as "family: condition is value".
+const std::set<std::string> kNeverTaken = {"gemm/mma: sizeof(Out) == 2 is false"};  // this family takes only outputs of two bytes
 
 std::vector<std::string> family_names() {
     std::vector<std::string> names;
@@ -33,7 +33,7 @@ class ChosenTexts : public ::testing::TestWithParam<std::string> {
     const Family& family_ = *catalogue_.find_family(GetParam());
 };
 
-// Texts are read until all sides were seen, those of sm_90a first.
+// Reads texts until all sides were seen, those of sm_90a first.
 TEST_P(ChosenTexts, TakeBothSidesOfEveryBranch) {
     const std::vector<Branch> branches = host_cuda::branches_of(catalogue_.text(family_));
     std::set<std::pair<std::size_t, bool>> missing;

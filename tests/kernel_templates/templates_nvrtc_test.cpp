@@ -23,7 +23,7 @@ namespace {
 using test::ChosenText;
 using test::kArchs;
 
-// "in_type=f16", "d=64", ...: all that a reference's text is made from.
+// Everything that a reference's text is made from, such as "in_type=f16", "d=64".
 std::vector<std::string> facts_of_reference(const Op& op, const Problem& problem) {
     std::vector<std::string> words;
     for (const Binding& fact : op.reference_facts(problem)) words.push_back(fact.name + "=" + fact.spelled());
@@ -89,8 +89,8 @@ void expect_same_machine_code(const gpu::Nvrtc& nvrtc, const jit::Rendered& rend
     EXPECT_TRUE(of_text == of_code) << what;
 }
 
-// For each family one kernel, for sm_90a if possible, else for the first architecture that accepts it; for every eighth family
-// one more.
+// These tests compile one kernel of each family, for sm_90a if possible, else for the first architecture that accepts it. For
+// every eighth family they compile one more.
 class CodeTest : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(CodeTest, CompilesToTheMachineCodeOfTheText) {
@@ -108,7 +108,7 @@ TEST_P(CodeTest, CompilesToTheMachineCodeOfTheText) {
             const Problem problem = catalogue.problem(request);
             if (compared == wanted || family.refuses(problem, device)) continue;
             const SearchSpace space = family.space(problem, device);
-            const std::vector<Config> first = space.enumerate({}, 1);  // of the smallest tile: compiled in a third of the time
+            const std::vector<Config> first = space.enumerate({}, 1);  // The smallest tile compiles in a third of the time.
             ASSERT_FALSE(first.empty()) << problem.key();
             const jit::Rendered rendered =
                 jit::render(catalogue, family, problem, space, first.front(), {arch, nvrtc->version()});
@@ -165,7 +165,7 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             rows.push_back(facts_of_reference(*op, problem));
         }
         for (const std::size_t at : test::covering(rows)) {
-            // Types and layouts are combined on one architecture; elsewhere the first will do.
+            // Types and layouts are combined on one architecture. On the others the first problem is enough.
             if (turn++ > 0 && GetParam() != "sm_90a") continue;
             const jit::CompileResult result =
                 jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));
@@ -180,7 +180,7 @@ TEST_P(SharedTextTest, SumsOfNothingCompileWithoutSpills) {
     const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);
     if (!nvrtc) GTEST_SKIP() << why;
     const Catalogue catalogue = Catalogue::embedded();
-    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});  // any problem, because its text has no facts
+    const Problem problem = catalogue.problem({"hgemm", "64x64x64", {}});  // any problem will do, because the text has no facts
     const Family* const family = catalogue.find_family("common/empty_sum");
     ASSERT_NE(family, nullptr);
     const jit::Rendered text = jit::render(catalogue, *family, problem, {}, {}, {GetParam(), nvrtc->version()});
@@ -189,8 +189,8 @@ TEST_P(SharedTextTest, SumsOfNothingCompileWithoutSpills) {
     EXPECT_EQ(result.rejected, "");
 }
 
-// C is read run by run while it is stored. Without the condition of each run before its read, the compiler read all of a tile
-// first, and spilled 672 bytes.
+// C is read run by run while it is stored. Without a condition before the read of each run, the compiler read all of a tile first
+// and spilled 672 bytes.
 TEST(DirectStores, OfF32ReadCWithoutSpills) {
     std::string why;
     const std::shared_ptr<const gpu::Nvrtc> nvrtc = test::nvrtc_or_skip(why);

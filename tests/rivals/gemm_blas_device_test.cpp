@@ -108,7 +108,7 @@ void expect_product(const Problem& p, const std::vector<Filled>& all) {
 
 class GemmRivalOnDevice : public GpuTest, public ::testing::WithParamInterface<Case> {
   protected:
-    // For the rival's preferred way.
+    // Checks the answers of the rival's preferred way to run a product.
     void expect_right_answers(std::string_view name) {
         const Problem p = problem(GetParam());
         const gpu::Stream stream(driver());

@@ -140,7 +140,7 @@ TEST(GemmBlasProduct, EachLetterOfTheLayoutTransposesItsOwnMatrix) {
 
 TEST(GemmBlasProduct, StoredShapeIsTurnedForColumnMajor) {
     const auto g = mapped({.layout = "nt"});
-    EXPECT_EQ(g.first.rows, 7);  // B is stored [5,7]: 7 x 5 column by column
+    EXPECT_EQ(g.first.rows, 7);  // B is stored [5,7], which is 7 x 5 column by column
     EXPECT_EQ(g.first.cols, 5);
 }
 

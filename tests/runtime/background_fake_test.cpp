@@ -62,8 +62,8 @@ TEST(BackgroundWork, TakesTheThreadsThatWereStarted) {
     background.wait();
 }
 
-// Slow steps are done when the handle is made: the general kernels are loaded into the caller's context (the first use of a
-// kernel would load it), and the threads are started.
+// Slow steps are done when the handle is made. It loads the general kernels into the caller's context, which otherwise the first
+// use of a kernel would do, and starts the threads.
 TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
     fake_test(
         "",
@@ -74,7 +74,7 @@ TEST(OnMissBackground, IsMadeReadyBeforeTheFirstCall) {
         [](const fake::Sandbox& sandbox) { EXPECT_GE(sandbox.count_calls("cuFuncLoad"), 16); });
 }
 
-// Instances of a library whose calls must be short.
+// The instances of a library whose calls must be short.
 struct OfShortCalls {
     Session session;
     Settings settings;
@@ -119,7 +119,7 @@ TEST(Instances, AreLoadedInTurnsThatWaitForCalls) {
     });
 }
 
-// Many instances of one family with the same facts, as when ever new weight matrices load them.
+// There are many instances of one family with the same facts, as in a program that loads ever new weight matrices.
 TEST(Instances, ThatAreManyTakeNoLongerToRankAndTheOneOfALikeProblemIsAmongThem) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -292,7 +292,7 @@ TEST(OnMissBackground, HasAGeneralKernelForEveryLayout) {
     });
 }
 
-// No general kernel exists for f16 sums.
+// No general kernel is for f16 sums.
 TEST(OnMissBackground, WithoutALegalKernelIsNotPlannedUntilItsOwnIsThere) {
     fake_test("", [] {
         Session session;
@@ -318,7 +318,7 @@ TEST(OnMissBackground, ChangesNothingInAGraph) {
             const autotune_gemm_problem problem = gemm(64, 64, 64);
             const GemmData data(session.driver, problem);
             const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
-            run_tuned(session, handle, problem, data);  // outside: the better one is asked for
+            run_tuned(session, handle, problem, data);  // This call asks for the better kernel.
             finish(handle);
             session.replay(graph);
             EXPECT_EQ(data.wrong(1, 0), 0);
@@ -443,7 +443,8 @@ class ShippedPortfolio {
     std::string folder_;
 };
 
-// The kernels that a server's first process compiled are in the cubin cache; the best kernel for the first requested rows is not.
+// The first process of a server has compiled kernels, which are in the cubin cache. The best kernel for the first requested rows
+// is not among them.
 TEST(Warm, LeavesALaterProcessNothingToCompile) {
     fake_test("", [] {
         Session session;
@@ -460,7 +461,7 @@ TEST(Warm, LeavesALaterProcessNothingToCompile) {
     });
 }
 
-// The others get the kernels that serve all of them.
+// The other problems get the kernels that serve all of them.
 TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
     fake_test("", [] {
         Session session;

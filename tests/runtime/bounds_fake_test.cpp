@@ -1,4 +1,4 @@
-// How much device and host memory the library keeps.
+// Tests of how much device and host memory the library keeps.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kDividesK = "gemm/mma block_k=32 split_k=2";
 
-// Products with scratch, captured once each.
+// Products with scratch memory, each captured once.
 struct Captures {
     Session session;
     Handle handle = session.open();
@@ -122,7 +122,8 @@ TEST(HostMemory, OfTwentyThousandProblemsIsBounded) {
         void* const pointer = reinterpret_cast<void*>(data.address());
         void* const result = static_cast<char*>(pointer) + (std::size_t{32} << 20);
         const auto call = [&](int m) {
-            autotune_gemm_problem problem = gemm(2100 + m, 136, 72);  // large enough that the scripted driver computes nothing
+            // The product is so large that the scripted driver computes nothing.
+            autotune_gemm_problem problem = gemm(2100 + m, 136, 72);
             const float one = 1, zero = 0;
             return autotune_tuned_gemm(handle.get(), &problem, &one, pointer, pointer, &zero, result, session.stream.handle());
         };
@@ -136,7 +137,7 @@ TEST(HostMemory, OfTwentyThousandProblemsIsBounded) {
     });
 }
 
-// The bytes that a plan reports, compared with malloc's.
+// The number of bytes that a plan reports is compared with malloc's.
 TEST(HostMemory, OfAPlanIsAboutWhatItSays) {
     if (autotune::test::kIsSanitized) GTEST_SKIP() << "a sanitizer's allocator says nothing of its use";
     fake_test("", [&] {
@@ -163,7 +164,8 @@ TEST(Refresh, WithoutAChangeKeepsThePlanAndCostsNothing) {
             ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
             EXPECT_EQ(GemmPlan(handle, gemm(64, 64, 64)).origin(), AUTOTUNE_ORIGIN_EXACT);
         };
-        std::this_thread::sleep_for(std::chrono::milliseconds(150));  // a file that was just written may be written again unseen
+        // A file that was just written may be written again without a new time.
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
         for (int i = 0; i < 10; ++i) refresh_and_plan();
         const double before = kept_mib();
         const auto begun = Clock::now();
@@ -193,7 +195,7 @@ TEST(Refresh, WithAChangeFreesWhatItReplaces) {
     });
 }
 
-// Two writes within one step of the file system's clock.
+// Both writes are within one step of the file system's clock.
 TEST(Refresh, SeesAChangeRightAfterAnother) {
     fake_test("", [] {
         Session session;
@@ -225,7 +227,7 @@ TEST(Refresh, SeesADatabaseThatWasReplaced) {
     });
 }
 
-// Explicitly made plans stay if nothing else would serve.
+// Plans that the program made stay if nothing else would serve.
 TEST(OnMiss, NotPlannedKeepsEveryPlan) {
     fake_test("", [] {
         Session session;

@@ -32,8 +32,8 @@ TEST(Create, MakesNoContext) {
         });
 }
 
-// Only the cubin cache uses this user's folder under /tmp, which all programs of the user share: whether it already has the
-// kernel does not matter here.
+// All programs of this user share the folder under /tmp, and only the cubin cache uses it. Whether it already has the kernel does
+// not matter here.
 TEST(Create, IsAllowedToGoWithoutHome) {
     Sandbox sandbox;
     const std::string database = sandbox.folder() / "a.db";

@@ -53,7 +53,7 @@ TEST(Misses, CountLaunchesOfThePlanAndOfTheOneCallForm) {
                      session.stream.handle());
         session.stream.synchronize();
         ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-        const auto misses = misses_of(session);  // for any beta, and for the calls' beta = 0
+        const auto misses = misses_of(session);  // one for any beta, and one for the calls' beta = 0
         ASSERT_EQ(misses.size(), 2U);
         EXPECT_EQ(misses[0].count, 1 + 4);
         EXPECT_EQ(misses[1].count, 1 + 3);
@@ -75,7 +75,7 @@ TEST(Misses, OfCallsWithAWinnerForBetaZeroAreNone) {
         Session session;
         session.remember("64x64x64");
         const Handle handle(that_record(session));
-        const autotune_gemm_problem problem = gemm(64, 64, 64);  // for any beta: its calls pass beta = 0
+        const autotune_gemm_problem problem = gemm(64, 64, 64);  // The problem is for any beta, and its calls pass beta = 0.
         const GemmData data(session.driver, problem);
         const GemmPlan plan(handle, problem);
         for (int i = 0; i < 5; ++i) run_tuned(session, handle, problem, data);
@@ -105,7 +105,7 @@ TEST(Misses, AreSweptMostCalledFirstAndFoundAfterARefresh) {
     said << std::ifstream(out).rdbuf();
     EXPECT_NE(said.str().find("48x64x64"), std::string::npos);
     EXPECT_LT(said.str().find("64x64x64"), said.str().find("48x64x64")) << said.str();
-    EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_DEFAULT);  // earlier plans stay until the program refreshes
+    EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_DEFAULT);  // earlier plans stay until the program calls refresh
     ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
     EXPECT_EQ(origin(rare), AUTOTUNE_ORIGIN_EXACT);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(wrong_when_tuned(handle, frequent, data, session.stream), 0);

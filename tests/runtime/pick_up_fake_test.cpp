@@ -58,7 +58,7 @@ bool comes_true(const std::function<bool()>& condition, double within_s = 20) {
     return condition();
 }
 
-// Long enough for several checks.
+// Waits long enough for several checks.
 void let_it_look() {
     std::this_thread::sleep_for(std::chrono::milliseconds(400));
 }
@@ -73,7 +73,7 @@ autotune_origin origin_of(const Handle& handle, const autotune_gemm_problem& pro
     return GemmPlan(handle, problem).origin();
 }
 
-// Distinguishes two plans of the library: a plan that was made again has another text.
+// The identity of a plan's kernel. It distinguishes plans, because a plan that was made again has another text.
 const char* identity_of(const Handle& handle, const autotune_gemm_problem& problem) {
     autotune_plan plan = nullptr;
     if (autotune_gemm_plan(handle.get(), &problem, &plan) != AUTOTUNE_OK) return nullptr;
@@ -165,7 +165,7 @@ TEST(PickUp, LeavesPlansWhoseWinnerIsTheSame) {
         std::array<const char*, 3> before{};
         for (std::size_t i = 0; i < staying.size(); ++i) before[i] = identity_of(handle, staying[i]);
         ASSERT_EQ(origin_of(handle, soon), AUTOTUNE_ORIGIN_DEFAULT);
-        // Trials and misses of others, then a winner of one problem.
+        // First trials and misses of other problems are stored, then a winner of one problem.
         const Device device = session.driver->device(0);
         const Problem known = session.catalogue.problem({"hgemm", "48x64x64", {{"beta", "zero"}}});
         const db::Winner like = test::winner_of(session.catalogue, known, device);

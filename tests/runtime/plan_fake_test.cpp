@@ -100,8 +100,8 @@ TEST(Plan, SaysItsOriginAndCandidate) {
     });
 }
 
-// The tuner would not measure a kernel that spills a kilobyte: the library uses it only if nothing else is left, or if it was
-// tuned.
+// The tuner would not measure a kernel that spills a kilobyte. So the library uses such a kernel only if it was tuned or nothing
+// else is left.
 TEST(Plan, IsOfAnotherKernelWhereTheFirstSpills) {
     fake_test(
         "rule on=compile nth=1 do=report spill=1000\n",
@@ -268,7 +268,7 @@ TEST(Plan, WithTensorMapsRunsByTheLaunchAndNothingElse) {
               [&] { expect_nothing_but_the_launch(); });
 }
 
-// A new shape whose kernel is loaded: what the driver tells about a kernel belongs to the instance, not to each plan.
+// The shape is new but its kernel is loaded. What the driver tells about a kernel belongs to the instance, not to each plan.
 TEST(Plan, OfALoadedKernelAsksTheDriverForTheContextAlone) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test(
@@ -312,7 +312,7 @@ TEST(Plan, OfTheParentIsRefusedInAForkedChild) {
             const autotune_gemm_problem problem = gemm(32, 32, 32);
             const bool handle_refused = autotune_gemm_plan(ready.handle.get(), &problem, &other) == AUTOTUNE_FORKED;
             const bool says_so = std::string(autotune_last_error(ready.handle.get())).find("fork") != std::string::npos;
-            autotune_destroy(ready.handle.get());  // leaves what the parent made
+            autotune_destroy(ready.handle.get());  // In the child this leaves the parent's objects alone.
             ::_exit(plan_refused && handle_refused && says_so ? 0 : 1);
         }
         int status = -1;

@@ -33,7 +33,7 @@ TEST(OnMiss, NotPlannedRunsOnlyWhatWasPlanned) {
         const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
         EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
         EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("64x64x64"));
-        const GemmPlan plan(handle, gemm(64, 64, 64));  // any beta: serves beta = 0 too
+        const GemmPlan plan(handle, gemm(64, 64, 64));  // This plan is for any beta, so it serves beta = 0, too.
         EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_OK);
         EXPECT_EQ(tuned_status(session, handle, gemm(32, 64, 64)), AUTOTUNE_NOT_PLANNED);
     });
@@ -191,7 +191,8 @@ TEST(Capture, OnAnotherThreadIsNotDisturbedByTheLibrarysOwnThreads) {
                 run_tuned(session, handle, problem, data);
                 std::thread([&] {
                     session.context.make_current();
-                    other.emplace(session.open(AUTOTUNE_ON_MISS_BACKGROUND));  // compiles general kernels on threads of its own
+                    // This handle compiles general kernels on threads of its own.
+                    other.emplace(session.open(AUTOTUNE_ON_MISS_BACKGROUND));
                     tuned_gemm(*other, problem, {data.a(), data.b(), data.c()}, stream.handle());
                     EXPECT_EQ(autotune_gemm_warm(other->get(), &problem, nullptr), AUTOTUNE_OK);
                     EXPECT_EQ(autotune_finish(other->get()), AUTOTUNE_OK);
@@ -234,7 +235,7 @@ TEST(Workspace, MayBeMadeDuringACapture) {
             const Handle handle = session.open();
             autotune_gemm_problem problem = gemm(64, 64, 256);
             const GemmData data(session.driver, problem);
-            const GemmPlan plan(handle, problem);  // for any beta: planned, but never run on this stream
+            const GemmPlan plan(handle, problem);  // This plan is for any beta. It was made, but never runs on this stream.
             const gpu::Graph graph = session.capture([&] { run_tuned(session, handle, problem, data); });
             session.replay(graph);
             EXPECT_EQ(data.wrong(1, 0), 0);
@@ -264,7 +265,7 @@ TEST(Workspace, GrowsAndKeepsWhatAGraphHolds) {
 
 constexpr const char* kDividesK = "gemm/mma block_k=32 split_k=2";
 
-// Many shapes of one stream share one arena: its few sizes are those through which it grew.
+// Many shapes of one stream share one arena. It has few sizes, because it grows in steps.
 TEST(Workspace, IsOneArenaForAllShapesOfAStream) {
     fake_test(
         {"", {.environment = {{"AUTOTUNE_PIN", kDividesK}}}},
@@ -299,7 +300,7 @@ TEST(Workspace, ThatIsReservedServesTheFirstStreamThatWantsIt) {
     });
 }
 
-// Memory reserved for a stream that has an arena replaces the arena once a request is too large for it.
+// The stream has an arena. Reserved memory replaces it when a request is too large for the arena.
 TEST(Workspace, GrowsIntoWhatIsReserved) {
     fake_test("", [] {
         Session session;
@@ -396,7 +397,7 @@ TEST(Pins, ThatAreBadAreTheStatusOfTheFirstPlan) {
     }
 }
 
-// Counters that a kernel expects to be zero: the first call that needs them may be a capture.
+// A kernel expects its counters to be zero, and the first call that needs them may be in a capture.
 TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     Sandbox sandbox;
     const std::string pin =
@@ -421,7 +422,7 @@ TEST(Workspace, WithCountersMayBeMadeDuringACapture) {
     EXPECT_EQ(data.wrong(1, 0), 0);
 }
 
-// A context besides the device's primary one, current from its creation on.
+// A context besides the device's primary one. It is current after its creation.
 class SecondContext {
   public:
     SecondContext() { EXPECT_EQ(entry<int (*)(void**, unsigned, int)>("cuCtxCreate", 3020)(&raw_, 0, 0), 0); }
@@ -472,7 +473,7 @@ TEST(Contexts, OfOneDeviceHaveTheirOwnPlansOfOneKernel) {
             expect_right_answers();
         },
         [](const fake::Sandbox& sandbox) {
-            // Kernels for the calls' alignment and for any: the plan's.
+            // These are the plan's kernels: one for the calls' alignment and one for any.
             EXPECT_EQ(sandbox.count_calls("nvrtcCompileProgram"), 2);
             EXPECT_EQ(sandbox.count_calls("cuLibraryLoadData"), 2);
             EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 2 * 3 + 1) << "all of both into the first, the calls' into the second";
@@ -505,7 +506,7 @@ TEST(Devices, HaveTheirOwnPlans) {
 
 constexpr const char* kTwoDevices = "device name=\"NVIDIA H200\"\ndevice name=\"NVIDIA H200\"\n";
 
-// Two equal devices with a stream and matrices each; the first is current.
+// Two equal devices, each with a stream and matrices. The first one is current.
 struct TwoDevices {
     Session session;
     gpu::Context second{session.driver, 1};
@@ -546,7 +547,7 @@ TEST(Devices, OfAnArrayAndOfTheCallMustBeOne) {
                 "a is memory of device 1, but device 0 is current, which cannot reach it: make the array's device current, or "
                 "enable "
                 "peer access";
-            for (int i = 0; i < 2; ++i) {  // when the problem is met first, and when it is known
+            for (int i = 0; i < 2; ++i) {  // The loop does this when the problem is new, and again when it is known.
                 EXPECT_EQ(of.call(*of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
                 EXPECT_EQ(of.words(), words);
                 EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);
@@ -595,7 +596,7 @@ TEST(Devices, OfAStreamAndOfTheCallMustBeOne) {
         [](const fake::Sandbox& sandbox) { EXPECT_EQ(sandbox.count_calls("BUG"), 0); });
 }
 
-// The workspace is made before the launch.
+// The workspace is made before the launch and must be on the same device.
 TEST(Devices, OfAStreamAndOfTheCallMustBeOneWithAWorkspaceToo) {
     fake_test({kTwoDevices, {.environment = {{"AUTOTUNE_PIN", kDividesK}}}}, [] {
         const TwoDevices of;
@@ -607,7 +608,7 @@ TEST(Devices, OfAStreamAndOfTheCallMustBeOneWithAWorkspaceToo) {
     });
 }
 
-// Threads with a device each, one handle.
+// Each thread has a device, and all use one handle.
 TEST(Devices, AreServedAtTheSameTime) {
     fake_test(
         kTwoDevices,

@@ -77,7 +77,7 @@ TEST(Settings, PutXdgFoldersBeforeHome) {
     EXPECT_EQ(settings.cache_folder, "/c/autotune");
 }
 
-// The command stores its winners there, too.
+// The command stores its winners in the same place.
 TEST(Settings, StandInForAHomeThatCannotBeUsed) {
     const std::string instead = fallback_home();
     const auto expect_instead = [&](const Environment& environment, const std::string& why) {
@@ -148,7 +148,7 @@ TEST(Settings, RefuseASizeThatNoVersionHad) {
     EXPECT_NO_THROW(settings_of(&given, with({})));
 }
 
-// A struct that has grown, as an older caller knows it.
+// A struct that has grown, in the form that an older caller knows.
 struct Grown {
     std::size_t struct_size;
     int first, second;
@@ -173,7 +173,7 @@ TEST(Versions, OfAStructAreTheSizesThatItHas) {
     std::vector<std::size_t> sizes;
     for (std::size_t size = 0; size <= 48; ++size)
         if (taken(size)) sizes.push_back(size);
-    EXPECT_EQ(sizes, (std::vector<std::size_t>{16, 24, 32, 40, 48}));  // three versions, and two later ones
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{16, 24, 32, 40, 48}));  // the sizes of three versions, and of two later ones
     EXPECT_FALSE(taken(8192));
 }
 

@@ -98,8 +98,9 @@ std::vector<autotune_gemm_problem> remember_different_kernels(Session& session, 
     return problems;
 }
 
-// A cold cache, 400 first calls with as many kernels, 12 threads. 12 s of compiling take about a second if no thread waits for
-// another's kernel, and 12 s if a lock is held during compilation. A quarter of that separates the two even on a busy machine.
+// 12 threads make 400 first calls with as many kernels, with a cold cache. 12 s of compiling take about a second if no thread
+// waits for another's kernel, and 12 s if a lock is held during compilation. A quarter of that separates the two cases even on a
+// busy machine.
 TEST(Threads, ShareFourHundredFirstCalls) {
     constexpr int kCalls = 400, kThreads = 12;
     fake_test(
@@ -253,7 +254,8 @@ TEST(LogFunction, MayUseTheHandleThatSpeaks) {
     fake_test("", [] {
         Session session;
         std::filesystem::create_directories(std::filesystem::path(session.database()).parent_path());
-        std::ofstream(session.database()) << std::string(8192, 'z');  // a warning about the database, in a look-up and in a flush
+        // The database is invalid, which gives a warning in a look-up and in a flush.
+        std::ofstream(session.database()) << std::string(8192, 'z');
         Caller caller;
         Options options;
         options.record_misses = 1;
@@ -263,7 +265,7 @@ TEST(LogFunction, MayUseTheHandleThatSpeaks) {
         caller.handle = handle.get();
         EXPECT_EQ(status_of([&] { GemmPlan(handle, gemm(64, 64, 64)); }), AUTOTUNE_OK);
         EXPECT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
-        EXPECT_GE(caller.heard, 2);  // the database that cannot be read, and that it cannot be written
+        EXPECT_GE(caller.heard, 2);  // one message says that the database cannot be read, one that it cannot be written
         EXPECT_EQ(caller.plans, caller.heard);
         caller.handle = nullptr;
     });

@@ -13,7 +13,7 @@
 
 namespace {
 
-// The errno with which the next call of `name` must fail; 0: it must not fail.
+// The errno with which the next call of `name` must fail, or 0 if it must not fail.
 int refusal(const char* name, std::atomic<long>& calls) {
     const char* all = std::getenv("AUTOTUNE_REFUSE");
     const std::string wanted = std::string(name) + "=";

@@ -1,1 +1,1 @@
-// Carries the precompiled headers of all tests; has no tests itself.
+// This file only carries the precompiled headers of all tests.

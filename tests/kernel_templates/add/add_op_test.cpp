@@ -179,7 +179,7 @@ TEST(AddSpace, BulkRefusesWhatTheHardwareCannotCopy) {
                 HasSubstr("16 bytes"));
 }
 
-// Number of elements that a launch of a named config covers: all blocks, each with one tile, or with as many as a loop processes.
+// The number of elements that a launch of a named config covers. All its blocks have one tile, or as many as a loop processes.
 std::int64_t reach(const LaunchStep& step, const Config& config) {
     const std::int64_t blocks = std::int64_t{step.grid.x} * step.grid.y;
     return blocks * config["threads"] * config["vec"] * config["unroll"];
@@ -210,7 +210,7 @@ TEST(AddPlan, OneBlockATileCoversEveryLength) {
     }
 }
 
-// A winner of another length can serve this problem with its config: the launch follows from the problem.
+// A winner of another length can serve this problem with its config, because the launch follows from the problem.
 TEST(AddPlan, AConfigOfAShortProblemLaunchesALongOneInFull) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = reference_device("sm_90a").value();
@@ -246,7 +246,7 @@ TEST(AddPlan, GridStrideFillsTheGpuAndNoMore) {
     const Device device = reference_device("sm_90a").value();
     const Problem problem = parse("268435456");
     Config config = family.space(problem, device).default_config;
-    config.set("unroll", 1);  // 32 registers per thread: the register file has room for 2048 threads
+    config.set("unroll", 1);  // with 32 registers per thread the register file has room for 2048 threads
     config.set("grid_stride", 1);
     config.set("waves", 2);
     const std::int64_t threads = std::int64_t{family.plan(problem, config, device).steps.at(0).grid.x} * config["threads"];

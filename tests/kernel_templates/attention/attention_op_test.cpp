@@ -219,7 +219,7 @@ TEST(AttentionDescription, RefusesWhatItCannotRead) {
     EXPECT_THAT(ask([](auto& given) { given.tensors[1].dims[3].stride = 2; }), HasSubstr("not contiguous"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[3].dims[1].stride = 32; }), HasSubstr("let elements overlap"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[3].dims[2].stride = 0; }), HasSubstr("let elements overlap"));
-    EXPECT_EQ(ask([](auto& given) { given.tensors[1].dims[1].stride = 0; }), "");  // one head of keys for all
+    EXPECT_EQ(ask([](auto& given) { given.tensors[1].dims[1].stride = 0; }), "");  // All heads of queries share one head of keys.
     EXPECT_THAT(ask([](auto& given) { given.tensors[2].dims[2].extent = 6; }), HasSubstr("tensor v has an extent of 6"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[2].dtype = DType::f16; }), HasSubstr("v is f16 but q is bf16"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[0].dtype = DType::e4m3; }), HasSubstr("bf16, f16 and f32"));
@@ -248,7 +248,7 @@ TEST(AttentionDescription, OffsetsMakeItPacked) {
         change(given);
         return refusal_of([&] { attention_op().described(given); });
     };
-    EXPECT_EQ(ask([](auto& given) { given.attributes.clear(); }), "");  // as long as all together
+    EXPECT_EQ(ask([](auto& given) { given.attributes.clear(); }), "");  // The tensors are as long as all sequences together.
     EXPECT_THAT(ask([](auto& given) { given.tensors.pop_back(); }), HasSubstr("kv_offsets is missing"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[4].dtype = DType::f32; }), HasSubstr("reads i32"));
     EXPECT_THAT(ask([](auto& given) { given.tensors[4].dims = {{0, 1}}; }), HasSubstr("where each sequence begins"));
@@ -332,7 +332,7 @@ struct TileFaults {
     int skipped = 0, unmasked = 0, masked = 0, visited = 0;
 };
 
-// Over all blocks of rows, from the rows' own ranges.
+// Counts over all blocks of rows, by the ranges of single rows.
 void count_faults(TileFaults& faults, const attention::Band& band, const std::vector<std::pair<int, int>>& seen, int kv_len,
                   int block_q, int block_k) {
     const int q_len = static_cast<int>(seen.size());
@@ -481,8 +481,8 @@ double round_f32(double value) {
     return static_cast<double>(static_cast<float>(value));
 }
 
-// Simulates a correct kernel: scores and sums in f32, weights rounded to the type before they meet the values. `lost`: omits one
-// key; `shifted`: a mask that is off by one.
+// Simulates a correct kernel: scores and sums in f32, and weights rounded to the type before they meet the values. `lost` omits
+// one key, `shifted` moves the mask by one.
 Expected simulated(const Solved& made, std::int64_t lost, std::int64_t shifted) {
     const attention::View view(made.problem);
     const auto scale = static_cast<float>(made.problem.scalars[0].number());
@@ -520,7 +520,7 @@ Expected simulated(const Solved& made, std::int64_t lost, std::int64_t shifted) 
     return answer;
 }
 
-// Why a verifier would refuse the result: an element beyond its bound, or the norm of all errors.
+// Whether a verifier would accept the result: each element must be within its bound, and the norm of all errors within its own.
 bool passes(const Solved& made, const char* test_name, const Expected& answer) {
     const OpTest test = test_named(attention_op().tests(made.problem), test_name);
     double error2 = 0, norm2 = 0;

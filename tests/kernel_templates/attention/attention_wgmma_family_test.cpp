@@ -30,7 +30,7 @@ class AttentionWgmmaFamily : public testing::Test {
     Device device_ = *reference_device("sm_90a");
 };
 
-// Two groups of 64 queries, 128 keys, one tile per block.
+// A config with two groups of 64 queries, 128 keys and one tile per block.
 Config plain() {
     return {{"consumer_warpgroups", 2},
             {"block_k", 128},
@@ -89,12 +89,13 @@ TEST_F(AttentionWgmmaFamily, BlocksThatStayFillTheGpuOnce) {
 
 TEST_F(AttentionWgmmaFamily, HeadsWorkedOnTogetherFitTheGroup) {
     const View view(problem("1x16x16384x128", {{"mask", "causal"}, {"kv-heads", "4"}}));
-    EXPECT_EQ(attention_wgmma::heads_at_once(view, 16), 2 * 4);  // 8 MiB per head of keys and values
+    EXPECT_EQ(attention_wgmma::heads_at_once(view, 16), 2 * 4);  // a head of keys and values has 8 MiB
     EXPECT_EQ(attention_wgmma::heads_at_once(view, 48), 16);
     EXPECT_EQ(attention_wgmma::heads_at_once(view, 1), 4);
 }
 
-// The parts of a causal head: at most the requested number, none longer than stated, and shorter parts would be too many.
+// A causal head is divided into at most the requested number of parts. No part is longer than stated, and with shorter parts
+// there would be too many.
 TEST_F(AttentionWgmmaFamily, KeysAreDividedIntoAsFewPartsAsAskedFor) {
     const View view(problem("1x1x13312x64", {{"mask", "causal"}}));
     for (const std::int64_t waves : {2, 3, 4, 6}) {
@@ -125,7 +126,7 @@ TEST_F(AttentionWgmmaFamily, DividedKeysTakeASecondKernelAndAWorkspace) {
     EXPECT_NE(space(problem("4x16x4096x64", {{"mask", "causal"}})).why_not(config), std::nullopt);
 }
 
-// TMA can load rows of both layouts: rank 4, with the tensor's strides and boxes of whole tiles.
+// TMA can load rows of both layouts, with rank 4, the tensor's strides and boxes of whole tiles.
 TEST_F(AttentionWgmmaFamily, TensorMapsFollowTheStrides) {
     const Problem bshd = problem("2x4x300x96", {{"order", "bshd"}, {"kv-heads", "2"}, {"kv-len", "500"}});
     const LaunchStep step = plan(bshd, with(plain(), {{"block_k", 96}})).steps.at(0);

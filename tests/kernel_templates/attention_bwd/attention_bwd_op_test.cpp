@@ -90,7 +90,7 @@ struct Pair {
         options["lse"] = "yes";
         attention = op_named("attention").problem({"attention", shape, options});
     }
-    // Fills of the typical test, with attention's results for them as o and lse.
+    // The fills of the typical test, with attention's results for them as o and lse.
     Tensors tensors(const std::function<void(Tensors&)>& change = [](Tensors&) {}) const {
         const OpTest test = test_named(op_named("attention_bwd").tests(backward), "numeric");
         Tensors all;
@@ -112,7 +112,7 @@ struct Pair {
     }
 };
 
-// The gradients of sum(o * do), from finite differences of attention's results.
+// The gradients of sum(o * do) are computed by finite differences of attention's results.
 TEST(AttentionBwdReference, IsTheDerivativeOfAttention) {
     for (const char* mask : {"none", "causal_bottom_right"}) {
         const Pair pair("1x2x5x8", {{"mask", mask}, {"kv-heads", "1"}, {"kv-len", "4"}, {"dtype", "f32"}});

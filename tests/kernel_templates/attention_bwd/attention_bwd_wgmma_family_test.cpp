@@ -41,7 +41,7 @@ TEST_F(AttentionBwdWgmmaFamily, HasHundredsOfLegalConfigs) {
         EXPECT_GE(space(problem(shape, {{"mask", "causal"}})).count().legal, 100U) << shape;
 }
 
-// dK and dV of 384 columns and more do not both fit: each has its own blocks.
+// dK and dV of 384 columns and more do not both fit, so each has blocks of its own.
 TEST_F(AttentionBwdWgmmaFamily, WideSumsAreOfTwoBlocks) {
     for (const char* size : {"96", "160", "192", "256"}) {
         const Problem wide = problem("2x8x1024x" + std::string(size), {{"kv-heads", "2"}});
@@ -63,7 +63,7 @@ TEST_F(AttentionBwdWgmmaFamily, SaysWhyAConfigIsDropped) {
     EXPECT_EQ(all.why_not(config), "tiles of the pass of dQ exceed shared memory");
 }
 
-// Rows of queries in the workspace are whole tiles of both passes, whatever their heights.
+// The workspace has whole tiles of queries for both passes, whatever the heights of the tiles.
 TEST_F(AttentionBwdWgmmaFamily, TheWorkspaceHoldsWholeTilesOfQueries) {
     for (int rows = 1; rows < 1000; rows += 7) {
         const Problem few = problem("1x1x" + std::to_string(rows) + "x64");

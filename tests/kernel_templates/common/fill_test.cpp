@@ -49,7 +49,7 @@ TEST(Fill, EveryCoordinateAndTheSeedMatter) {
     EXPECT_NE(value(base), value({7, 1, 2, 3, 5}));
 }
 
-// The values that autotune_fill writes on a GPU, computed by hand. A change here would invalidate every stored check.
+// These are the values that autotune_fill writes on a GPU, computed by hand. A change here would invalidate every stored check.
 TEST(Fill, IsTheSameForEver) {
     EXPECT_EQ(fill_value(Fill::integers(), DType::f16, {1, 0, 0, 0, 0}), 2);
     EXPECT_EQ(fill_value(Fill::normal(), DType::f64, {1, 0, 0, 0, 0}), 172240 / 131072.0);
@@ -180,7 +180,7 @@ TEST(Compare, HalfTheSpacingOfATypeGrowsWithThePowerOfTwoAndEndsAtTheLeastNormal
     EXPECT_EQ(half_spacing(DType::f32, 1.5), 0x1p-24);
 }
 
-// 2049 lies halfway between 2048 and 2050 in f16: either is a right result.
+// 2049 is halfway between 2048 and 2050 in f16, so both are right results.
 TEST(Compare, WhatRoundingExplainsIsNoErrorOfAccumulation) {
     EXPECT_EQ(compare_one(2050, 2049, 1.25).max_ratio, 0.8);
     EXPECT_EQ(compare_one(2050, 2049, 1.25).max_accumulation, 0.0);
@@ -207,7 +207,7 @@ TEST(Compare, EqualInfinitiesAgree) {
     EXPECT_EQ(compare_one(inf, inf, 1).violations, 0U);
     EXPECT_EQ(compare_one(-inf, inf, 1).violations, 1U);
     EXPECT_EQ(compare_one(65504, inf, 1).violations, 1U);
-    EXPECT_EQ(compare_one(inf, 1e6, 0).violations, 0U);  // beyond f16, so infinity is the right result
+    EXPECT_EQ(compare_one(inf, 1e6, 0).violations, 0U);  // The value is beyond f16, so infinity is the right result.
 }
 
 TEST(Compare, PassesAsksForTheNormOnlyWhereTheCheckDoes) {

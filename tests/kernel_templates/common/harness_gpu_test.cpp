@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kSeed = 42;
 constexpr double kMostBytes = 1 << 26;
 constexpr double kMostFlops = 2e8;
-// Lower bound of the denominator of relative errors, so that values near 0 do not dominate.
+// The denominator of relative errors is at least this, so that values near 0 do not dominate.
 constexpr double kSumScale = 1e-3;
 
 class HarnessOnGpu : public GpuTest {
@@ -50,7 +50,7 @@ class HarnessOnGpu : public GpuTest {
         buffer.fill_bytes(0xFF);
         return buffer;
     }
-    // The bits of its elements after all enqueued work.
+    // The bits of the tensor's elements after all enqueued work.
     std::vector<std::uint64_t> bits_of(const Tensor& tensor, const gpu::Buffer& buffer) const {
         stream_->synchronize();
         std::vector<std::byte> bytes(buffer.bytes());
@@ -160,7 +160,7 @@ TEST_F(HarnessOnGpu, FillsWithTheHostsBits) {
     }
 }
 
-// Every kind of strides that matrices do not have: the batch fastest in memory, a transposed pair, gaps at three levels.
+// The strides are of every kind that matrices do not have: the batch fastest in memory, a transposed pair, gaps at three levels.
 TEST_F(HarnessOnGpu, FillsAndComparesTensorsOfFiveDimensions) {
     Tensor tensor;
     tensor.name = "x";
@@ -213,7 +213,7 @@ TEST_F(HarnessOnGpu, NanFillIsNanInEveryType) {
     }
 }
 
-// Values for which rounding, infinities, NaN, subnormals and zero bounds all matter.
+// The values make rounding, infinities, NaN, subnormals and zero bounds matter.
 TEST_F(HarnessOnGpu, ComparesAsTheHostDoes) {
     constexpr double kInf = std::numeric_limits<double>::infinity();
     constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -274,7 +274,7 @@ TEST_F(HarnessOnGpu, RedZonesCountEveryAlteredByte) {
     EXPECT_EQ(altered_bytes({{buffer.address(), 4096}}), 3U);
 }
 
-// Large enough that each of the card's blocks has a part of it.
+// The tensor is large enough that each of the card's blocks has a part of it.
 TEST_F(HarnessOnGpu, AnInquiryAnswersForTheMomentOfEachQuestion) {
     Tensor tensor;
     tensor.name = "x";
@@ -348,7 +348,7 @@ std::vector<std::string> op_names() {
     return names;
 }
 
-// One op per test: all together take the host minutes.
+// There is one test for each op, because all together take the host minutes.
 class ReferenceOfOp : public ReferenceOnGpu, public ::testing::WithParamInterface<std::string> {};
 
 TEST_P(ReferenceOfOp, AgreesWithTheHostOnEveryExample) {

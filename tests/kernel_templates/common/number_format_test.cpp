@@ -41,7 +41,7 @@ TEST(NumberFormat, EncodesAsTheHostDoes) {
     }
 }
 
-// Half-way cases and their neighbours.
+// The values are half-way cases and their neighbours.
 TEST(NumberFormat, EncodesAsTheHostDoesBetweenNeighbours) {
     for (const DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::i8}) {
         const std::uint64_t patterns = std::uint64_t{1} << (traits_of(type).bits - 1);

@@ -112,7 +112,7 @@ TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
     EXPECT_EQ(std::get<WorkspaceArg>(step.arguments.at(1)).offset_bytes, 512U);
 }
 
-// 30 clusters of four and 15 of eight fit on an H200; the numbers for three and six come from trials.
+// On an H200 30 clusters of four fit at once and 15 of eight. The numbers for three and six come from trials.
 TEST(SmsOfClusters, LackThoseThatNoWholeClusterFits) {
     const Device device = *reference_device("sm_90a");
     EXPECT_EQ(usable_sms(device, 1), 132);
@@ -129,7 +129,7 @@ TEST(SharedSectors, AreThoseWhoseTilesBeginWithinOne) {
     EXPECT_EQ(shared_sectors(gemm_of("4000x120x96"), 160), 0) << "one tile has no neighbour";
 }
 
-// Rows of 16 bytes: a line contains eight of them, and each of many blocks requests each of them.
+// A line has eight rows of 16 bytes, and each of many blocks requests each of them.
 TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
     const auto asks = [](const std::string& layout) {
         const Gemm g(test::embedded_catalogue().problem({"hgemm", "8x20512x664", {{"layout", layout}}}));
@@ -139,8 +139,8 @@ TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
     EXPECT_EQ(asks("tt"), 8 * 321);
 }
 
-// A kernel tuned for one problem serves another with its own launch parameters: legal if any are, and predicted at least as fast
-// as with the old ones.
+// A kernel tuned for one problem serves another with launch parameters of its own. They are legal if any are, and predicted at
+// least as fast as the old ones.
 TEST(Relaunch, OfGemvAndMmaIsLegalWhereItCanBe) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");

@@ -187,7 +187,8 @@ TEST(GemmOp, ANanScaleOfFp8SpoilsItsRowAndAZeroScaleClearsItsColumn) {
     }
 }
 
-// A K that is not a multiple of 16 is accepted with an alignment to match: families that allow it pack, or load smaller pieces.
+// A K that is not a multiple of 16 is accepted with an alignment to match. Families that allow it pack operands or load smaller
+// pieces.
 TEST(GemmOp, UnalignedRowsOfFp8HaveAFamily) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Problem problem = parse("64x48x100", {{"scale", "row"}}, "fp8gemm");
@@ -328,7 +329,8 @@ TEST(GemmOp, AwkwardNeighboursStayInTheClassAndHaveTails) {
         const auto has = [&](const char* extent, std::int64_t value) {
             return std::any_of(neighbours.begin(), neighbours.end(), [&](const Problem& p) { return p.extent(extent) == value; });
         };
-        const bool is_split = problem.word("compute") == "tf32x3" && problem.extent("k") >= 256;  // whose short sums are not
+        // tf32x3 does not split short sums.
+        const bool is_split = problem.word("compute") == "tf32x3" && problem.extent("k") >= 256;
         const std::int64_t least_k = is_split ? 256 : 0;
         EXPECT_TRUE(has("m", 63) && has("m", 65) && has("n", 127) && has("n", 129));
         EXPECT_TRUE(has("k", least_k + 31) && has("k", least_k + 33));

@@ -69,7 +69,7 @@ class Bench {
     bool is_f32_accurate() const { return compute_ == "f32" || compute_ == "tf32x3"; }
 
   private:
-    // An operand as the multiplication reads it.
+    // The value of an operand in the multiplication.
     double multiplied(double value) const { return compute_ == "tf32" ? cut_to_tf32(value) : value; }
 
     std::string compute_;
@@ -94,7 +94,8 @@ double accumulated(const Bench& bench, double sum) {
     return bench.accumulates_in_half() ? round_to(DType::f16, sum) : truncated_to_float(sum);
 }
 
-// Simulates a tensor core: exact products of one step, then one addition to the accumulator, truncated in f32, rounded in f16.
+// Simulates a tensor core. The products of one step are exact. One addition to the accumulator follows, truncated in f32 and
+// rounded in f16.
 double simulated_element(const Bench& bench, std::int64_t row, std::int64_t col, std::int64_t missing_step = -1) {
     double sum = 0;
     for (std::int64_t k0 = 0; k0 < bench.depth(); k0 += kStep) {
@@ -116,7 +117,7 @@ const std::vector<double>& simulated(const Bench& bench) {
     return out;
 }
 
-// Made once per case, because the reference takes most of the time of these tests.
+// Each case is made once, because the reference takes most of the time of these tests.
 const Bench& bench_for(const Case& which, const std::string& test) {
     static std::map<std::tuple<std::string, std::int64_t, std::string>, std::unique_ptr<Bench>> benches;
     std::unique_ptr<Bench>& bench = benches[{which.op, which.k, test}];
@@ -202,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(TypesAndDepths, GemmVerifier,
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });
 
-// One multiplication of tf32 parts instead of three, or two.
+// Kernels that multiply one or two pairs of tf32 parts instead of three.
 class GemmVerifierF32 : public ::testing::TestWithParam<std::tuple<const char*, int>> {};
 
 TEST_P(GemmVerifierF32, RefusesOperandsThatAreCutToTf32InEveryTestThatCanTell) {
@@ -230,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, GemmVerifierF32,
                              return std::string(std::get<0>(entry.param)) + "_" + std::to_string(std::get<1>(entry.param));
                          });
 
-// Sums of N(0,1) so long that the truncation error exceeds 6 sqrt(K) roundings.
+// Sums of N(0,1) that are so long that the truncation error exceeds 6 sqrt(K) roundings.
 class GemmVerifierLongSums : public ::testing::TestWithParam<const char*> {
   protected:
     static constexpr std::int64_t kDepth = 32768;
@@ -268,8 +269,8 @@ INSTANTIATE_TEST_SUITE_P(Types, GemmVerifierLongSums,
                                             : ::testing::ValuesIn({"hgemm", "bgemm", "tf32gemm"}),
                          [](const auto& entry) { return std::string(entry.param); });
 
-// A sum that grows large and returns, so that neither R nor the result shows how large it was: 1x1xK of magnitudes of N(0,1),
-// subtracted in the second half of K.
+// A sum that grows large and returns, so that neither R nor the result shows how large it was. It is 1x1xK of magnitudes of
+// N(0,1), subtracted in the second half of K.
 class FarSum {
   public:
     explicit FarSum(std::int64_t k) : problem_(catalogue_.problem({"hgemm", "1x1x" + std::to_string(k), {}})) {
@@ -321,7 +322,7 @@ TEST(GemmVerifierLimits, HalfAccumulationSeesAtMost512TermsSpreadOverAllOfK) {
             last = k;
         }
         EXPECT_LE(terms, 512);
-        EXPECT_GT(terms, 300);  // one in five of the 512 is zero by chance
+        EXPECT_GT(terms, 300);  // by chance one in five of the 512 is zero
         EXPECT_GT(last, bench.depth() - 400);
     }
 }

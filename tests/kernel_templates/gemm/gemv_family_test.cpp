@@ -54,7 +54,7 @@ TEST_F(GemvFamily, EveryPlanCoversCWithItsTilesAndKWithItsParts) {
     for (const Config& config : space(p).enumerate({{"evict_first", 0}})) {
         const LaunchStep step = family_.plan(p, config, device_).steps.front();
         const std::int64_t tiles = step.grid.x / config["split_k"];
-        // Lines have eight possible positions: a block's lines belong to one group.
+        // Lines have eight possible offsets, and a block's lines belong to one group of them.
         ASSERT_GE(tiles / 8 * config["block_m"], (x.lines + 7) / 8) << config.to_string();
         ASSERT_EQ(step.grid.x, tiles * config["split_k"]);
         ASSERT_GE(step.grid.y * config["block_n"], x.columns);

@@ -1,4 +1,5 @@
-// For problems whose whole reference is too expensive: parts of it, and the whole as a product of integers.
+// For problems whose whole reference is too expensive, parts of it are computed, and the whole is checked as a product of
+// integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ const OpTest& exact_of(const std::vector<OpTest>& tests) {
     return test_named(tests, "exact");
 }
 
-// The values of the only output.
+// The values of the only output of an op.
 std::vector<double> answers_of(const Op& op, const Problem& problem, const Values& tensors) {
     return op.reference_on_host(problem, exact_of(op.tests(problem)), tensors).front().values;
 }

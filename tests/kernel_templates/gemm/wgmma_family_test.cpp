@@ -20,13 +20,13 @@ class WgmmaFamily : public testing::Test {
         return catalogue_.problem({.op = op, .shape = shape, .options = std::move(options)});
     }
     SearchSpace space(const Problem& problem) const { return family_.space(problem, device_); }
-    // The named config, nullopt if there is none of that name.
+    // The config with this name, or nullopt.
     std::optional<Config> named(const SearchSpace& space, const std::string& name) const {
         const auto found = std::find_if(space.named.begin(), space.named.end(), [&](const auto& n) { return n.name == name; });
         if (found == space.named.end()) return std::nullopt;
         return found->config;
     }
-    // A tile of 64x32 on one SM each: legal for few rows.
+    // A config with a tile of 64x32 on each SM, which is legal for few rows.
     Config few_rows(const SearchSpace& space) const { return named(space, "wgmma_single_64x32x128_swapab").value(); }
 
     const Catalogue& catalogue_ = test::embedded_catalogue();
@@ -46,7 +46,7 @@ TEST_F(WgmmaFamily, HasAtLeast500LegalConfigsAt4096CubedWithEitherSum) {
     }
 }
 
-// A kernel tuned for one problem serves another with its own launch parameters, which are legal if any are.
+// A kernel tuned for one problem serves another with launch parameters of its own, which are legal if any are.
 TEST_F(WgmmaFamily, RelaunchesAKernelLegallyWhereItCanBe) {
     const SearchSpace from = space(problem("bgemm", "4096x4096x4096", {{"layout", "nt"}}));
     int legal = 0, illegal = 0;
@@ -96,7 +96,7 @@ TEST_F(WgmmaFamily, EveryNamedConfigOfF32SumsIsOneOfF16Sums) {
         EXPECT_EQ(named(half, config.name), config.config) << config.name;
 }
 
-// 3 stages of 64 KiB, and 32 KiB for the output.
+// There are 3 stages of 64 KiB, and 32 KiB for the output.
 TEST_F(WgmmaFamily, ATileOf256By256KeepsThreeStagesBesideOneStoreBuffer) {
     const SearchSpace s = space(problem("hgemm_f16acc", "4096x4096x4096"));
     const Config config = named(s, "wgmma_coop_256x256x64").value();
@@ -127,7 +127,7 @@ TEST_F(WgmmaFamily, BlocksThatDivideKReceiveHalfAsMuchOfSumsInF16) {
     EXPECT_EQ(smem("hgemm") - smem("hgemm_f16acc"), 64U * 64 / 2 * 2);
 }
 
-// A TMA store writes whole chunks of 16 bytes: past the end of a row of 61 elements, even where rows lie 64 apart.
+// A TMA store writes whole chunks of 16 bytes. So it would write past the end of a row of 61 elements, even if rows are 64 apart.
 TEST_F(WgmmaFamily, RowsThatEndInsideAChunkAreNotStoredByTma) {
     const Problem whole = problem("hgemm", "64x64x64"), inside = problem("hgemm", "64x61x64", {{"ldb", "64"}, {"ldc", "64"}});
     const Config direct = with(space(inside).default_config, "tma_store", 0);
@@ -141,7 +141,7 @@ TEST_F(WgmmaFamily, OperandsMayBeExchangedAtAnySize) {
     EXPECT_TRUE(named(space(problem("hgemm", "16384x16384x8192")), "wgmma_pingpong_128x160x64_cluster2x1_swapab"));
 }
 
-// Four blocks share a tile of 80 columns. Stored as [K, N], each loads 16 of the 64 rows; stored as [N, K] it would be 20
+// Four blocks share a tile of 80 columns. If it is stored as [K, N], each loads 16 of the 64 rows; as [N, K] each would load 20
 // columns.
 TEST_F(WgmmaFamily, ASharedTileIsDividedAsItIsStored) {
     const auto of_four = [&](const std::string& layout) {
@@ -168,7 +168,7 @@ TEST_F(WgmmaFamily, AnEarlyFetchNeedsAnEarlyStart) {
     EXPECT_FALSE(s.contains(with(with(config, "pdl", 0), "prefetch_steps", 32)));
 }
 
-// 512x512 in tiles of 64x64 is 64 blocks, which leave 68 of 132 SMs; 1056x1024 in tiles of 64x128 is 136.
+// 512x512 in tiles of 64x64 takes 64 blocks, which leave 68 of 132 SMs idle; 1056x1024 in tiles of 64x128 takes 136.
 TEST_F(WgmmaFamily, BlocksOnIdleSmsFetchForAllWhereThereAreAny) {
     const auto blocks_that_fetch = [&](const Problem& p, const Config& config) {
         return std::get<I32Arg>(family_.plan(p, config, device_).steps.back().arguments.back()).value;
@@ -186,7 +186,7 @@ TEST_F(WgmmaFamily, BlocksOnIdleSmsFetchForAllWhereThereAreAny) {
     EXPECT_FALSE(large.contains(with(with(without, "prefetch_steps", 8), "prefetch_all", 1)));
 }
 
-// 80 tiles of 128 columns of weights and 32 rows of activations are 3.1 MiB per step of 128 k, 5 tiles 0.2.
+// 80 tiles of 128 columns of weights and 32 rows of activations have 3.1 MiB per step of 128 k, and 5 tiles have 0.2 MiB.
 TEST_F(WgmmaFamily, AnEarlyFetchBringsAtMostEightMebibytes) {
     const auto early_steps = [&](const std::string& shape) {
         const Problem p = problem("bgemm", shape, {{"layout", "nt"}});
@@ -199,15 +199,15 @@ TEST_F(WgmmaFamily, AnEarlyFetchBringsAtMostEightMebibytes) {
     EXPECT_EQ(early_steps("16x576x8192"), 16);
 }
 
-// 32 tiles of 64x128 in four parts each: 128 threads of the second kernel add two quads of every thread, 8 pairs of them per
-// tile.
+// There are 32 tiles of 64x128 in four parts each. 128 threads of the second kernel add two quads of every thread, which are 8
+// pairs per tile.
 TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     const Problem p = problem("hgemm", "512x512x8192");
     const SearchSpace s = space(p);
     Config config = with(named(s, "wgmma_single_64x128x128").value(), "split_k", 4);
     EXPECT_EQ(s.why_not(config), std::nullopt);
     EXPECT_EQ(family_.plan(p, config, device_).steps.size(), 1U);
-    EXPECT_FALSE(s.contains(with(config, "reduce_kernel", 1)));  // nothing is left to store by TMA
+    EXPECT_FALSE(s.contains(with(config, "reduce_kernel", 1)));  // with a second kernel there is nothing for TMA to store
     config = with(with(config, "tma_store", 0), "reduce_kernel", 1);
     EXPECT_EQ(s.why_not(config), std::nullopt);
     const LaunchPlan plan = family_.plan(p, config, device_);
@@ -219,7 +219,7 @@ TEST_F(WgmmaFamily, ASecondKernelAddsThePartsOfSplitK) {
     EXPECT_FALSE(s.contains(with(config, "split_k", 1)));
 }
 
-// 132 SMs have room for 30 clusters of four: 32, for 512x512 in tiles of 64x128, would need two waves.
+// 132 SMs can run 30 clusters of four at once. 512x512 in tiles of 64x128 needs 32, which would take two waves.
 TEST_F(WgmmaFamily, ClustersThatDivideKAllRunAtOnce) {
     const auto in_clusters_of_four = [&](const std::string& shape) {
         const SearchSpace s = space(problem("hgemm", shape));
@@ -239,7 +239,7 @@ TEST_F(WgmmaFamily, NothingIsFetchedEarlyOfWhatTheLaunchPacks) {
     EXPECT_FALSE(s.contains(with(config, "prefetch_steps", 8)));
 }
 
-// 512x512 in tiles of 64x64 is 64 blocks, 2048x2048 is 1,024.
+// 512x512 in tiles of 64x64 takes 64 blocks, and 2048x2048 takes 1,024.
 TEST_F(WgmmaFamily, SquareProblemsFetchEarlyWhereAllBlocksRunAtOnce) {
     const SearchSpace small = space(problem("hgemm", "512x512x4096")), large = space(problem("hgemm", "2048x2048x4096"));
     const char* const name = "wgmma_single_64x64x128";
@@ -256,7 +256,7 @@ TEST_F(WgmmaFamily, FetchesLessThanTwiceTheStepsOfABlock) {
     EXPECT_FALSE(s.contains(with(with(few_rows(s), "prefetch_steps", 8), "split_k", 2)));
 }
 
-// 24 KiB per stage: nine in a block's 227 KiB, four in half of an SM's 228.
+// A stage has 24 KiB, so nine fit into a block's 227 KiB, and four into half of an SM's 228.
 TEST_F(WgmmaFamily, AShortRingLeavesRoomForTheNextKernelWhereRowsAreFew) {
     const SearchSpace few = space(problem("hgemm", "32x4096x4096", {{"layout", "nt"}}));
     const Config config = few_rows(few);
@@ -277,7 +277,7 @@ TEST_F(WgmmaFamily, AnEarlyFetchIsPredictedToSaveALittle) {
     EXPECT_GT(early, plain - 1.0);
 }
 
-// By hardware counters L2 keeps 21 to 36 MB: an operand of 67 MB is read again by every wave, one of 17 MB is not.
+// By hardware counters L2 keeps 21 to 36 MB. So every wave reads an operand of 67 MB again, but not one of 17 MB.
 TEST_F(WgmmaFamily, KTurnsWhereAnOperandIsLargerThanL2) {
     for (const auto& [shape, pays] : {std::pair{"16384x8192x4096", true}, std::pair{"4096x4096x2048", false}}) {
         const Problem p = problem("hgemm", shape, {{"layout", "nt"}});

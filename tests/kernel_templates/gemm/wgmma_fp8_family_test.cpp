@@ -11,7 +11,8 @@ const Catalogue& catalogue() {
     return test::embedded_catalogue();
 }
 
-// Each rule is evaluated once the parameters that it names have values: if it read another one too, it would let configs through.
+// Each rule is evaluated when the parameters that it names have values. A rule that read another parameter would let configs
+// through.
 TEST(WgmmaFp8Family, OffersNoConfigOfBlockScalesThatIsIllegalAsAWhole) {
     const Problem problem = catalogue().problem({"fp8gemm", "4096x2112x7168", {{"scale", "block"}}});
     const SearchSpace space = catalogue().find_family("gemm/wgmma_fp8")->space(problem, *reference_device("sm_90a"));
@@ -57,7 +58,7 @@ TEST(WgmmaFp8Family, FewRowsAreTriedWithAndWithoutProgrammaticLaunch) {
     EXPECT_TRUE(space.enumerate(early, 1).empty());
 }
 
-// If there are more points, a search takes a sample of them, which may lack good ones.
+// From a larger space a search takes a sample, which may lack good points.
 TEST(WgmmaFp8Family, FewRowsAreSearchedWhole) {
     for (const char* shape : {"16x24576x1536", "64x2112x7168", "128x2112x7168", "128x4096x14336"}) {
         for (const char* scale : {"tensor", "block"}) {
@@ -70,7 +71,7 @@ TEST(WgmmaFp8Family, FewRowsAreSearchedWhole) {
     }
 }
 
-// Before sm_89 there is no e4m3 type: the refusal names what is missing.
+// Before sm_89 there is no e4m3 type, and the refusal says so.
 TEST(WgmmaFp8Family, EveryFamilyRefusesArchitecturesWithoutTheType) {
     const Problem problem = catalogue().problem({"fp8gemm", "1024x768x512", {}});
     for (const char* arch : {"sm_80", "sm_86"}) {

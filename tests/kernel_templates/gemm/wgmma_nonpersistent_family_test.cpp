@@ -67,7 +67,7 @@ TEST_F(WgmmaNonpersistentFamily, EveryRingIsAMultipleOfTheSetsThatReadIt) {
     EXPECT_TRUE(some_divide);
 }
 
-// 512 is 8 steps of 64, which fit into one fill of the ring; the rest of a deeper ring would stay empty.
+// 512 is 8 steps of 64, which fit into one fill of the ring. A deeper ring would have empty stages.
 TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     const SearchSpace s = space(problem("hgemm", "512x512x512"));
     EXPECT_TRUE(s.contains(tile(64, 32, 64, 8)));
@@ -75,8 +75,8 @@ TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     EXPECT_FALSE(s.contains(tile(64, 32, 64, 6)));
 }
 
-// 777 rows are 11 tiles of 72, and 13 of 64; 9 of 88, and 10 of 80; 7 of 120, as of 112. A width of 72 has no swizzle span for an
-// operand stored along N.
+// 777 rows are 11 tiles of 72 and 13 of 64, 9 of 88 and 10 of 80, and 7 of 120 as of 112. A width of 72 has no swizzle span for
+// an operand stored along N.
 TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
     const SearchSpace s = space(problem("hgemm", "777x3072x3072", {{"layout", "nt"}}));
     const auto swapped = [](const Config& config) { return with(config, {{"swap_ab", 1}}); };
@@ -100,7 +100,7 @@ TEST_F(WgmmaNonpersistentFamily, SetsOfWarpgroupsHoldAtMost128AccumulatorsAThrea
     EXPECT_FALSE(s.contains(sets(tile(128, 144, 64, 4))));
 }
 
-// 13 warps get the registers of 16: 128 per thread. NVRTC 13.0 refuses 192x208 (C7602).
+// 13 warps get the registers of 16, which is 128 per thread. NVRTC 13.0 refuses 192x208 (C7602).
 TEST_F(WgmmaNonpersistentFamily, ThreeMathGroupsHoldAtMost96AccumulatorsAThread) {
     const SearchSpace s = space(problem("bgemm", "1000x4096x4096", {{"layout", "nt"}}));
     const auto three = [](const Config& config) { return with(config, {{"consumer_warpgroups", 3}, {"swap_ab", 1}}); };
@@ -108,7 +108,7 @@ TEST_F(WgmmaNonpersistentFamily, ThreeMathGroupsHoldAtMost96AccumulatorsAThread)
     EXPECT_FALSE(s.contains(three(tile(192, 208, 64, 4))));
 }
 
-// 1024x1024 is 256 tiles of 64x64, of which two fit on an SM with six stages each and one with twelve; of 128x64 it is 128.
+// 1024x1024 is 256 tiles of 64x64. Two of them fit on an SM with six stages each, and one with twelve. Of 128x64 it is 128 tiles.
 TEST_F(WgmmaNonpersistentFamily, ShallowerRingsAreForSeveralBlocksOnAnSm) {
     const SearchSpace s = space(problem("hgemm", "1024x1024x1024"));
     EXPECT_TRUE(s.contains(tile(64, 64, 64, 12)));

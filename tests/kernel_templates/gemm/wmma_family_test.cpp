@@ -55,7 +55,7 @@ TEST_F(WmmaFamily, DynamicSharedMemoryIsAskedForAtLaunchAndStaticIsNot) {
     const Config fixed = named(p, "wmma_m16n16k16_mma4x2_warp2x4_stage4");
     const Config dynamic = named(p, "wmma_m16n16k16_mma4x2_warp2x4_stage4_dsmem");
     EXPECT_EQ(family_.plan(p, fixed, device_).steps.front().dynamic_smem_bytes, 0U);
-    // Four stages of 128 rows of 16 + 8 elements and 16 rows of 128 + 8.
+    // Shared memory holds four stages of 128 rows of 16 + 8 elements and 16 rows of 128 + 8.
     EXPECT_EQ(family_.plan(p, dynamic, device_).steps.front().dynamic_smem_bytes, 4U * (128 * 24 + 16 * 136) * 2);
 }
 

@@ -48,7 +48,7 @@ TEST(SoftmaxOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     }
 }
 
-// Accesses never end beyond a row, so the divisibility of a row's length limits them like that of the address.
+// An access never ends beyond a row. So the length of a row limits its width as the address does.
 TEST(SoftmaxOp, AlignmentIsWhatAddressesRowsAndTheirEndsShare) {
     EXPECT_EQ(parse("4x1000").word("align"), "16,16");
     EXPECT_EQ(parse("4x1001").word("align"), "2,2");
@@ -104,7 +104,7 @@ TEST(SoftmaxDescription, RefusesWhatItCannotReadRowByRow) {
     EXPECT_THAT(ask(rows("x", dense), rows("y", dense), {{"scale", 0.0}}), HasSubstr("scale is 0"));
 }
 
-// The right results of one test, on the host.
+// The right results of one test, computed on the host.
 std::vector<Expected> answers(const Problem& problem, const OpTest& test) {
     std::vector<std::vector<double>> tensors;
     for (std::size_t i = 0; i < problem.tensors.size(); ++i)

@@ -11,7 +11,7 @@
 namespace autotune::runtime {
 namespace {
 
-// Uses four megabytes of stack.
+// Uses four megabytes of its stack.
 void use_stack() {
     volatile char bytes[4 << 20];
     for (std::size_t at = 0; at < sizeof(bytes); at += 1024) bytes[at] = 1;

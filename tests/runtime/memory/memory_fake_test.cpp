@@ -22,7 +22,7 @@ fake::RunOptions preloaded(const std::string& pin = "gemm/simt") {
 
 struct Refusals {
     int out_of_memory = 0;
-    int other = 0;          // any failure but AUTOTUNE_OUT_OF_MEMORY
+    int other = 0;          // failures other than AUTOTUNE_OUT_OF_MEMORY
     int without_words = 0;  // failures without a message
 };
 
@@ -46,7 +46,8 @@ Refusals refuse_every_allocation(const std::function<std::function<autotune_stat
     }
 }
 
-// A step with which about `tries` of a call's allocations are refused: a call that allocates 50,000 times would take minutes.
+// A step with which about `tries` of a call's allocations are refused. Refusing all would take minutes for a call that allocates
+// 50,000 times.
 long step_for(const std::function<std::function<autotune_status()>()>& prepare, long tries) {
     const std::function<autotune_status()> call = prepare();
     autotune::test::start_counting();
@@ -77,7 +78,7 @@ TEST(OutOfMemory, OfCreateIsAStatus) {
     });
 }
 
-// Every 23rd allocation, because there are thousands.
+// Only every 23rd allocation is refused, because there are thousands.
 TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test({"", preloaded("")}, [&] {
@@ -193,7 +194,7 @@ TEST(OutOfMemory, OfABackgroundCallLeavesItsStandInAndTriesAgain) {
                                        session.stream.handle());
         };
         expect_only_out_of_memory(refuse_every_allocation([&] {
-                                      problem.m += 8;  // each call is a first one
+                                      problem.m += 8;  // each call is the first for its problem
                                       return call;
                                   }),
                                   10);
@@ -221,7 +222,7 @@ TEST(OutOfMemory, OfARefreshLeavesTheHandleUsable) {
     });
 }
 
-// The kernels are made on other threads; this one looks up which ones.
+// Other threads make the kernels. This thread looks up which ones are needed.
 TEST(OutOfMemory, OfAWarmIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test(
@@ -232,7 +233,7 @@ TEST(OutOfMemory, OfAWarmIsAStatus) {
             const autotune_gemm_problem problem = gemm(3, 64, 64);
             std::size_t kernels = 0;
             const auto prepare = [&] {
-                handle.emplace(session.open());  // one that has worked nothing out
+                handle.emplace(session.open());  // a handle that has computed nothing yet
                 return [&] { return autotune_gemm_warm(handle->get(), &problem, &kernels); };
             };
             expect_only_out_of_memory(refuse_every_allocation(prepare, step_for(prepare, 60)), 40);
@@ -285,7 +286,7 @@ TEST(OutOfMemory, OfARefusalIsThatRefusalOrOutOfMemory) {
         Session session;
         const Handle handle = session.open();
         const autotune_gemm_problem bad = gemm(-1, 64, 64);
-        std::thread([&] {  // one that never failed before: its first failure needs memory too
+        std::thread([&] {  // The thread never failed before, so its first failure needs memory, too.
             session.context.make_current();
             autotune_plan plan = nullptr;
             autotune::test::fail_from(0);

@@ -195,7 +195,7 @@ TEST(Described, ARecordedRivalIsTheFastestOfTheWinnersRounds) {
     });
 }
 
-// The refusal of a problem; "" if it is supported.
+// The message with which a problem is refused, or "" if it is supported.
 std::string refusal(const Handle& handle, const Described& described, autotune_status expected = AUTOTUNE_INVALID_ARGUMENT) {
     const autotune_problem problem = described.problem();
     const autotune_status status = autotune_supports(handle.get(), &problem);

@@ -201,7 +201,7 @@ TEST(Empty, AProductOfNoDepthIsBetaC) {
             session.stream.synchronize();
             EXPECT_EQ(c.values(), repeated(30, 6 * beta * beta));
         }
-        // C is not read where beta is 0, and gaps between rows stay.
+        // C is not read if beta is 0, and gaps between rows stay.
         std::vector<float> values = repeated(3 * 8, kNan);
         Array c(session, DType::f16, values);
         Description strided("gemm");
@@ -286,7 +286,7 @@ TEST(Empty, ProblemsCanBeCaptured) {
         const Array c(session, DType::f16, 15, 6);
         const auto call = [&] { tuned_gemm(handle, gemm(3, 5, 0), {.c = c.address(), .beta = 2}, session.stream.handle()); };
         EXPECT_EQ(status_of([&] { session.capture(call); }), AUTOTUNE_NOT_PLANNED);
-        const GemmPlan ready(handle, gemm(1, 1, 0));  // of another shape: one kernel serves all
+        const GemmPlan ready(handle, gemm(1, 1, 0));  // this plan has another shape, but one kernel serves all
         const gpu::Graph graph = session.capture([&] {
             call();
             tuned_gemm(handle, gemm(0, 5, 8), {.b = c.address()}, session.stream.handle());

@@ -123,8 +123,8 @@ TEST(GemmProblem, CarriesLayouts) {
 TEST(GemmProblem, OfColumnMajorSwapsTensorsAndExtents) {
     const Problem ours = made([](auto& p) {
         p.order = AUTOTUNE_COLUMN_MAJOR;
-        p.lda = 80;   // a column-major m x k matrix: its columns have m elements
-        p.ldb = 136;  // a column-major k x n matrix: its columns have k elements
+        p.lda = 80;   // A is a column-major m x k matrix, whose columns have m elements
+        p.ldb = 136;  // B is a column-major k x n matrix, whose columns have k elements
         p.ldc = 72;
     });
     EXPECT_EQ(ours.shape(), "96x64x128");

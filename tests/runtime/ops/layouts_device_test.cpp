@@ -179,7 +179,7 @@ TEST_F(Layouts, RepeatedMatricesServeAWholeBatch) {
     }
 }
 
-// A single head of keys, and a batch of one: families that load by tensor maps must handle a stride of 0.
+// There is a single head of keys, and a batch of one. Families that load by tensor maps must handle a stride of 0.
 TEST_F(Layouts, RepeatedHeadsOfKeysAreAsTheirCopies) {
     const gpu::Stream stream(driver());
     constexpr std::int64_t batch = 2, heads = 4, rows = 128, d = 64;

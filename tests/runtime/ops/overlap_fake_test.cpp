@@ -28,7 +28,7 @@ class Placed {
     ~Placed() { autotune_plan_destroy(plan_); }
     Placed(const Placed&) = delete;
 
-    // "" if it runs, else the reason why not. Negative: NULL.
+    // Returns "" if the call runs, or else the reason why not. A negative offset means NULL.
     std::string run(const std::vector<std::int64_t>& offsets) {
         std::vector<const void*> addresses;
         for (const std::int64_t offset : offsets)
@@ -66,7 +66,7 @@ TEST(Overlap, SoftmaxWorksInPlaceOfTheSameLayoutAlone) {
         Placed in_place(same);
         EXPECT_EQ(in_place.run({0, 0, kFar}), "");
         EXPECT_EQ(in_place.run({0, 64, kFar}), "y overlaps x; it may be x itself, or must not overlap it");
-        EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // in the gap after each row of x, which 16 elements fill
+        EXPECT_EQ(in_place.run({0, kFar, 256}), "");  // the result is in the gap after each row of x, which 16 elements fill
         EXPECT_EQ(
             in_place.run({0, kFar, 252}),
             "lse overlaps x; an output of softmax must not overlap another tensor, unless y is an input of the same layout");
@@ -207,7 +207,7 @@ TEST(Repeated, MatricesServeAWholeBatch) {
                  {{24 * 32 + 8, 32, 1}, {0, 40, 1}},  // gaps between batches
                  {{0, 32, 1}, {32 * 40, 40, 1}},      // one A
                  {{0, 32, 1}, {0, 40, 1}},            // one of each
-                 {{0, 33, 1}, {0, 41, 1}}})           // rows that are not aligned
+                 {{0, 33, 1}, {0, 41, 1}}})           // these rows are not aligned
             EXPECT_EQ(wrong_of_batches(session, a, b), 0) << a[0] << " " << a[1] << " " << b[0] << " " << b[1];
     });
 }
@@ -262,7 +262,7 @@ TEST(Batches, OfTwoToThe31AndMoreAreRefusedAndNotCut) {
     });
 }
 
-// A program built with a newer or an older header.
+// The program was built with a newer or an older header.
 TEST(PlanInfo, FillsStructsOfOtherVersions) {
     fake_test("", [] {
         Session session;

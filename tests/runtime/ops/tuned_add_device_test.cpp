@@ -17,7 +17,7 @@ constexpr autotune_dtype kTypes[] = {AUTOTUNE_F32, AUTOTUNE_F16, AUTOTUNE_BF16};
 // tuned_add() on a real GPU, compared with the host's sums.
 class TunedAdd : public autotune::test::GpuTest {
   protected:
-    // Without a database and with the test's own cubin cache, so that the result does not depend on what the machine has tuned.
+    // It has no database and uses the test's own cubin cache, so that the result does not depend on earlier tunes.
     Handle open(const char* pin = nullptr) {
         Options options;
         options.database = "";

@@ -20,7 +20,7 @@ using test::GemmData;
 // tuned_gemm() on a real GPU, compared with the host's product of small integers, which is exact.
 class TunedGemm : public autotune::test::GpuTest {
   protected:
-    // Without a database and with the test's own cubin cache, so that the result does not depend on what the machine has tuned.
+    // It has no database and uses the test's own cubin cache, so that the result does not depend on earlier tunes.
     Handle open(const char* pin = nullptr) {
         Options options;
         options.database = "";

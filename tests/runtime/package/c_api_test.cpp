@@ -6,7 +6,7 @@
 
 namespace {
 
-// Results of the C functions if no handle can be made, or before a handle is used. No driver is needed.
+// Tests of the C functions if no handle can be made, or before a handle is used. They need no driver.
 
 TEST(CApi, GivesEveryStatusItsOwnSentence) {
     std::set<std::string> sentences;

@@ -11,18 +11,18 @@
 namespace autotune::runtime::exit_fake_test {
 namespace {
 
-// Runs the program that ends in this way, at different moments.
+// Runs the program that ends in the way `how`, at different moments.
 void expect_clean_ends(const std::string& how, int wanted = 0) {
     const char* const given = std::getenv("AUTOTUNE_TEST_EXITS");
     const int times = given != nullptr ? std::atoi(given) : autotune::test::kIsSanitized ? 3 : 12;
-    // Memory that a process still has when it ends during work is not a leak.
+    // If a process ends during work, the memory that it still has is not a leak.
     const auto with = [](const char* name, const std::string& option) {
         const char* const before = std::getenv(name);
         return std::pair<std::string, std::string>(name, (before == nullptr ? "" : before + std::string(":")) + option);
     };
     fake::RunOptions options;
     options.environment = {with("TSAN_OPTIONS", "report_thread_leaks=0"), with("ASAN_OPTIONS", "detect_leaks=0")};
-    // The thread that looks for new winners is running, or sleeps.
+    // The thread that looks for new winners is running or sleeping.
     options.environment.emplace_back("AUTOTUNE_TEST_LOOK_MS", "");
     for (int seed = 0; seed < times; ++seed) {
         options.environment.back().second = seed % 3 == 0 ? "" : seed % 3 == 1 ? "3" : "20";
@@ -104,7 +104,8 @@ TEST(Exit, RefusesNewWorkOfOtherThreadsAndSaysSo) {
             std::fflush(stdout);
             ::_exit(::testing::Test::HasFailure() ? 1 : 0);
         });
-        const GemmPlan plan(handle, gemm(32, 64, 64));  // from here on our handler is called before the one above
+        // Our handler was registered before this plan, so it is called before the library's handler.
+        const GemmPlan plan(handle, gemm(32, 64, 64));
         std::exit(0);
     });
 }

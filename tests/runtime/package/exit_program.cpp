@@ -27,7 +27,7 @@ unsigned seed = 0;
 std::atomic<int> heard{0};
 std::atomic<bool> has_exit_begun{false};
 
-// The additional action of the log function.
+// an action of the log function
 enum class OnMessage { nothing, exit, end_thread, destroy } on_message = OnMessage::nothing;
 std::atomic<int> patience{-1};  // messages until it happens
 std::atomic<autotune_handle> to_destroy{nullptr};
@@ -91,7 +91,7 @@ struct Program {
         autotune_gemm_plan(handle, &problem, &made);
         autotune_plan_destroy(made);
     }
-    // Threads that never end by themselves: some launch, some make plans.
+    // Starts threads that never end by themselves. Some launch, and some make plans.
     void work_on_threads(int count) const {
         for (int i = 0; i < count; ++i) {
             std::thread([this, i] {
@@ -103,7 +103,7 @@ struct Program {
     }
 };
 
-Program& program = *new Program;  // its threads use it until the process ends
+Program& program = *new Program;  // other threads use the program until the process ends
 
 void wait_a_while() {
     std::this_thread::sleep_for(std::chrono::microseconds(std::minstd_rand(seed + 77)() % 60'000));
@@ -154,7 +154,7 @@ int run(const std::string& how) {
         program.work_on_threads(4);
         ::pause();
     }
-    if (how == "end_thread_in_log") {  // a thread of the library, or one of ours
+    if (how == "end_thread_in_log") {  // the log function runs on a thread of the library, or on one of ours
         program.open(AUTOTUNE_ON_MISS_BACKGROUND);
         on_message = OnMessage::end_thread;
         patience = static_cast<int>(seed % 12);
@@ -183,11 +183,11 @@ int run(const std::string& how) {
         autotune_destroy(program.handle);
         return 0;
     }
-    if (how == "destroy_in_log") {  // on a thread of the library, or on one of ours
+    if (how == "destroy_in_log") {  // the log function runs on a thread of the library, or on one of ours
         on_message = OnMessage::destroy;
         const bool is_ours = seed % 2 == 0;
         program.open(is_ours ? AUTOTUNE_ON_MISS_COMPILE : AUTOTUNE_ON_MISS_BACKGROUND);
-        for (unsigned m = 0; !is_ours && m < 24; ++m) program.launch(m);  // from here on another thread owns it
+        for (unsigned m = 0; !is_ours && m < 24; ++m) program.launch(m);  // from here on another thread owns the handle
         to_destroy = program.handle;
         patience = static_cast<int>(seed / 2 % 3);
         for (unsigned m = 0; is_ours && to_destroy != nullptr && m < 64; ++m) program.launch(m);
@@ -200,7 +200,7 @@ int run(const std::string& how) {
         program.work_on_threads(4);
         wait_a_while();
         const pid_t child = ::fork();
-        if (child == 0) return 0;  // through exit(), like a carelessly written child
+        if (child == 0) return 0;  // the child calls exit(), as a careless program does
         int status = 0;
         ::waitpid(child, &status, 0);
         return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 96;
@@ -212,6 +212,6 @@ int run(const std::string& how) {
 
 int main(int argc, char** argv) {
     seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 0;
-    std::atexit([] { has_exit_begun = true; });  // the first: called after the library's handlers
+    std::atexit([] { has_exit_begun = true; });  // it is registered first, so it is called after the library's handlers
     return run(argc > 1 ? argv[1] : "");
 }

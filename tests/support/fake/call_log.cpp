@@ -19,7 +19,7 @@ extern "C" [[gnu::weak]] void autotune_interposer_driver_call(const char* name);
 namespace autotune::fake {
 namespace {
 
-// The first 64 bytes: the number of bytes of text that follow.
+// The first 64 bytes hold the number of bytes of text that follow.
 constexpr std::size_t kHeaderBytes = 64;
 
 // A signal from a forbidden write would be worse than a missing line.
@@ -62,7 +62,7 @@ void log_call(const std::string& line) {
     if (autotune_interposer_driver_call != nullptr && line.rfind("cu", 0) == 0) {
         autotune_interposer_driver_call(line.substr(0, line.find(' ')).c_str());
     }
-    static MappedLog* log = new MappedLog;  // never destroyed, because calls are logged until the process ends
+    static MappedLog* log = new MappedLog;  // It is never destroyed, because calls are logged until the process ends.
     log->append(line);
 }
 

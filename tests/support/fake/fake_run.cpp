@@ -43,7 +43,7 @@ void set_columns(int terminal, int columns) {
     ioctl(terminal, TIOCSWINSZ, &size);
 }
 
-// A pipe, or a terminal that is read at its other end.
+// A pipe, or a terminal whose other end is read.
 struct Pipe {
     int read = -1, write = -1;
     explicit Pipe(int terminal_columns) {
@@ -60,7 +60,7 @@ struct Pipe {
     }
 };
 
-// In the child: only async-signal-safe calls.
+// Runs in the child, so it makes only async-signal-safe calls.
 [[noreturn]] void become(char* const* command, char* const* environment, int in, int out, int err) {
     setpgid(0, 0);
     dup2(in, 0);
@@ -70,7 +70,7 @@ struct Pipe {
     _exit(127);
 }
 
-// Appends the available data; false at the end of the file.
+// Appends the available data. Returns false at the end of the file.
 bool drain(int file, std::string& text) {
     std::array<char, 65536> chunk{};
     const ssize_t got = read(file, chunk.data(), chunk.size());
@@ -141,7 +141,7 @@ Outcome Running::wait() {
     const double deadline = started_s_ + timeout_s_;
     int status = 0;
     bool is_over = false;
-    // A grandchild may keep the pipes open, so reading ends with the process and the data in the pipes by then.
+    // A grandchild may keep the pipes open, so reading ends when the process has ended and the pipes are empty.
     while (!is_over && now_s() < deadline) {
         is_over = waitpid(pid_, &status, WNOHANG) == pid_;
         poll(files.data(), files.size(), is_over ? 0 : 20);
@@ -224,7 +224,8 @@ std::vector<std::string> Sandbox::environment(const RunOptions& options) const {
     all["LD_LIBRARY_PATH"] = library_path(options) + before;
     all["HOME"] = (folder_ / "home").string();
     all["XDG_DATA_HOME"] = (folder_ / "data").string();
-    all["AUTOTUNE_SHIPPED"] = (folder_ / "home").string();  // an empty folder, so that shipped winners do not affect the test
+    // This folder is empty, so that shipped winners do not affect the test.
+    all["AUTOTUNE_SHIPPED"] = (folder_ / "home").string();
     all["XDG_CACHE_HOME"] = (folder_ / "cache").string();
     all["XDG_STATE_HOME"] = (folder_ / "state").string();
     all["AUTOTUNE_LOCK_DIR"] = (folder_ / "locks").string();  // GPUs of different sandboxes have the same UUIDs

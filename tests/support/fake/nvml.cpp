@@ -29,7 +29,7 @@ bool changed_reading(const char* name, double& value) {
     return false;
 }
 
-// A device's handle is its entry in the script. False: the card has no such reading.
+// The handle of a device is its entry in the script. Returns false if the card has no such reading.
 bool reading(const void* device, const char* name, double usual, double& value) {
     if (changed_reading(name, value)) return true;
     const std::string text =
@@ -85,7 +85,7 @@ extern "C" {
 [[gnu::visibility("default")]] int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
     return unsigned_reading(device, "power_w", 520, 1000, milliwatts);
 }
-// The energy of `power_w` over real time, because the scripted driver's clock is in another library.
+// The energy of `power_w` over real time. The scripted driver's clock cannot be used, because it is in another library.
 [[gnu::visibility("default")]] int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
     static const auto begun = std::chrono::steady_clock::now();
     double power_w = 0;
@@ -161,7 +161,7 @@ struct ProcessSample {
     unsigned long long time_us;
     unsigned sm_percent, memory_percent, encoder_percent, decoder_percent;
 };
-// One sample for each listed process, with `busy_percent` of the card's time; none for an idle card.
+// Returns one sample for each listed process, with `busy_percent` of the card's time, and none for an idle card.
 [[gnu::visibility("default")]] int nvmlDeviceGetProcessUtilization(void* device, ProcessSample* samples, unsigned* count,
                                                                    unsigned long long since_us) {
     double percent = 0, running = 0;

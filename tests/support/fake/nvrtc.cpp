@@ -16,7 +16,7 @@ struct _nvrtcProgram {
     std::string cubin;
 };
 
-// Hook of the preloaded interposer (tests/support/interposer), if there is one.
+// The preloaded interposer (tests/support/interposer) defines this function, if there is one.
 extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
 
 namespace autotune::fake {
@@ -45,7 +45,7 @@ std::string arch_of(int count, const char* const* options) {
     return "";
 }
 
-// In the words of ptxas -v.
+// The report in the words of ptxas -v.
 std::string report(const Program& program) {
     std::string text;
     for (const KernelFact& kernel : program.kernels) {

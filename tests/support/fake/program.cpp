@@ -32,7 +32,7 @@ std::string without_comments(const std::string& text) {
     return out;
 }
 
-// Words and single punctuation marks.
+// Splits a text into words and single punctuation marks.
 std::vector<std::string> lex(const std::string& text) {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < text.size();) {
@@ -50,7 +50,7 @@ std::vector<std::string> lex(const std::string& text) {
     return out;
 }
 
-// `#define NAME VALUE` above the end of the parameters: how a user's source is given them.
+// Reads `#define NAME VALUE` above the end of the parameters, which is how a user's source gets them.
 Words read_macros(const std::vector<std::string>& words) {
     Words macros;
     for (std::size_t i = 1; i + 2 < words.size(); ++i) {
@@ -59,7 +59,7 @@ Words read_macros(const std::vector<std::string>& words) {
     return macros;
 }
 
-// `NAME = VALUE` of constexpr lines, and `using In = f16` as in_type.
+// Reads `NAME = VALUE` of constexpr lines, and `using In = f16` as in_type.
 Words read_constants(const std::vector<std::string>& words) {
     Words constants;
     for (std::size_t i = 1; i + 1 < words.size(); ++i) {
@@ -76,7 +76,7 @@ Words read_constants(const std::vector<std::string>& words) {
     return constants;
 }
 
-// Position after the bracket that closes the one at `open`.
+// The position after the bracket that closes the one at `open`.
 std::size_t after_closing(const std::vector<std::string>& words, std::size_t open) {
     int depth = 0;
     for (std::size_t i = open; i < words.size(); ++i) {
@@ -155,7 +155,8 @@ std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, cons
     return kernels;
 }
 
-// Accumulators and fragments of a tiled kernel, so that larger tiles per thread need more registers and the largest spill.
+// Registers for the accumulators and fragments of a tiled kernel. Larger tiles per thread need more registers, and the largest
+// spill.
 int plausible_registers(const Program& program) {
     const long threads = 32 * program.integer("warps_m", 1) * program.integer("warps_n", 1);
     const long groups = program.integer("consumer_warpgroups", 0);
@@ -165,7 +166,8 @@ int plausible_registers(const Program& program) {
     return static_cast<int>(48 + tile / workers + 8 * program.integer("reg_buffers", 1));
 }
 
-// A compiler knows the block's size, and leaves a thread as many registers as a block with a producer warpgroup can have.
+// Registers for a kernel whose block's size the compiler knows. A thread may have as many as in a block with a producer
+// warpgroup.
 int registers_for_its_block(const Program& program) {
     const long groups = program.integer("consumer_warpgroups", 0);
     return groups > 0 ? static_cast<int>(65536 / (128 * (groups + 1)) / 8 * 8) : 255;

@@ -51,7 +51,7 @@ std::vector<std::pair<std::string, std::string>> tokens(const std::string& line)
     return out;
 }
 
-// POSIX extended. (std::regex does not compile without warnings under gcc 12's sanitizers.)
+// A POSIX extended pattern. (std::regex does not compile without warnings under gcc 12's sanitizers.)
 std::shared_ptr<regex_t> pattern(const std::string& text, int line) {
     auto compiled = std::make_unique<regex_t>();
     if (regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB) != 0) refuse(line, "bad pattern " + text);
@@ -74,7 +74,7 @@ bool same_constants(const Rule& rule, const Occasion& occasion) {
     return true;
 }
 
-// Checks everything but the counters.
+// Whether the rule applies, without looking at its counters.
 bool is_meant(const Rule& rule, const Occasion& occasion) {
     if (rule.on != occasion.on) return false;
     if (rule.symbol && regexec(rule.symbol.get(), occasion.symbol.c_str(), 0, nullptr, 0) != 0) return false;
@@ -94,7 +94,7 @@ std::string Rule::word(const std::string& name, const std::string& otherwise) co
 }
 
 Script& Script::get() {
-    static auto& script = *new Script;  // never destroyed, because calls are made until the process ends
+    static auto& script = *new Script;  // It is never destroyed, because calls are made until the process ends.
     return script;
 }
 
@@ -110,7 +110,7 @@ Script::Script() {
     show_visible();
 }
 
-// As in CUDA: ordinals, or prefixes of UUIDs; the first that does not exist ends the list.
+// Entries are ordinals or prefixes of UUIDs, as in CUDA. The first that does not exist ends the list.
 void Script::show_visible() {
     if (all_devices_.empty()) all_devices_.emplace_back();
     std::vector<std::string> uuids;
@@ -258,7 +258,7 @@ bool Script::claim(Rule& rule) const {
 
 namespace {
 
-// Writes the beginning of a frame into every outgoing pipe, like a worker that dies while it replies.
+// Writes the beginning of a frame into every outgoing pipe, as a worker does that dies while it replies.
 void begin_a_message() {
     const std::string beginning = std::string("ATF1\1\0\0\0\x40\0\0\0", 12) + std::string(20, '\0');
     for (int file = 3; file < 64; ++file) {

@@ -44,7 +44,7 @@ struct Run {
 constexpr Run kRuns[] = {{{.last_thread_first = false, .late_copies = true}, Side::end},
                          {{.last_thread_first = true, .late_products = true}, Side::begin},
                          {{.last_thread_first = false, .late_products = true}, Side::end}};
-// The last run differs in when products happen, which is undefined only on sm_90a.
+// The last run differs in when products happen, which only sm_90a leaves undefined.
 std::span<const Run> runs_on(std::string_view arch) {
     return std::span(kRuns).first(arch == kLaterArch ? 3 : 2);
 }
@@ -61,7 +61,7 @@ jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const P
     return jit::render(catalogue, family, problem, family.rules(problem, device), config, {arch_for(family, problem), "13.0"});
 }
 
-// The facts from which the text is made, in addition to the config.
+// The facts from which the text is made, besides the config.
 std::string spelled_facts(const Family& family, const Problem& problem) {
     std::string spelled;
     for (const Binding& binding : family.facts(problem)) spelled += binding.name + "=" + binding.spelled() + " ";

@@ -164,7 +164,7 @@ TEST(HostCuda, AnAccessBehindAnArrayIsAFaultWithItsPlace) {
     }
     const GuardedArray other(100, 4, GuardedArray::Side::begin);
     EXPECT_THAT(fault_of("_read", 1, {word(other.bytes().data()), word(&to), static_cast<u32>(-1)}), HasSubstr("not its own"));
-    launch("_read", 1, {word(other.bytes().data()), word(&to), 24});  // the machine continues after a fault
+    launch("_read", 1, {word(other.bytes().data()), word(&to), 24});  // After a fault the machine continues.
 }
 
 TEST(HostCuda, AnAccessThatIsNotAlignedIsAFault) {

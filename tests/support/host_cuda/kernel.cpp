@@ -13,10 +13,10 @@ namespace autotune::test::host_cuda {
 namespace {
 
 constexpr std::size_t kSharedBytes = 256 << 10;  // as in device/cuda.h
-constexpr unsigned char kPoison = 0xFF;          // NaN in every type, so that unwritten data shows
-constexpr std::size_t kSharedMargin = 4096;      // after the dynamic part, checked for writes
+constexpr unsigned char kPoison = 0xFF;          // is NaN in every type, so that unwritten data shows
+constexpr std::size_t kSharedMargin = 4096;      // follows the dynamic part, and is checked for writes
 
-// Fused multiplications of the processor, where it has them, in place of calls of fmaf.
+// Allows the processor's fused multiplications, if it has them, in place of calls of fmaf.
 const char* processor_option() {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("fma") != 0) return " -mfma";
@@ -24,7 +24,7 @@ const char* processor_option() {
     return "";
 }
 
-// The kernels of a preprocessed text: C functions whose names begin with the symbol.
+// The kernels of a preprocessed text, which are C functions whose names begin with the symbol.
 std::set<std::string> kernels_in(const std::string& text, const std::string& symbol) {
     std::set<std::string> names;
     const std::string linkage = "extern \"C\"";
@@ -36,7 +36,7 @@ std::set<std::string> kernels_in(const std::string& text, const std::string& sym
     return names;
 }
 
-// Names in the folder are the same each time, so that a compiler cache recognises the text.
+// Names in the folder are always the same, so that a compiler cache recognises the text.
 void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
     for (const auto& [name, text] : rendered.headers) folder.write(name, text);
     folder.write("kernel.cu", "#include \"cuda.h\"\n" + rendered.source);
@@ -50,8 +50,9 @@ void build(const jit::Rendered& rendered, const ScratchFolder& folder) {
         source += "extern \"C\" void " + name + "_call(unsigned long long* words) { host_cuda::call(" + name + ")(words); }\n";
     }
     folder.write("kernel.cpp", source);
-    // Options for fast compilation, which takes more than half of a test's time: aliasing as in nvcc, traps for unaligned
-    // accesses, and large numbers in uninitialised variables. No warnings, because the text is written for another compiler.
+    // The options compile quickly, because compiling takes more than half of a test's time. Aliasing is as in nvcc, unaligned
+    // accesses trap, and uninitialised variables hold large numbers. There are no warnings, because the text is written for
+    // another compiler.
     folder.run(std::string(HOST_CUDA_LAUNCHER " " HOST_CUDA_COMPILER " -c -std=c++17 -Og -fPIC -w -fno-strict-aliasing") +
                " -ffp-contract=off -fsanitize=alignment -fsanitize-undefined-trap-on-error -ftrivial-auto-var-init=pattern" +
                processor_option() + " kernel.cpp -o kernel.o");

@@ -11,7 +11,7 @@ namespace {
 
 const std::string kIf = "if constexpr (";
 
-// Where the parenthesis ends that is open at `at`.
+// The position where the parenthesis ends that is open at `at`.
 std::size_t end_of_condition(const std::string& text, std::size_t at) {
     for (int depth = 1; at < text.size(); ++at) {
         if (text[at] == '(') ++depth;
@@ -20,7 +20,7 @@ std::size_t end_of_condition(const std::string& text, std::size_t at) {
     return at;
 }
 
-// The text with a warning of g++ on each side of each branch, which names the side; its branches.
+// The text with a warning of g++ on each side of each branch, which names the side. `branches` receives its branches.
 std::string marked(const std::string& text, std::vector<Branch>& branches) {
     struct Open {
         std::size_t number;

@@ -41,7 +41,7 @@ class Cursor {
         while (is_word(peek())) ++at_;
         return from(begin);
     }
-    // Passes one character, or a whole string or character literal.
+    // Skips one character, or a whole string or character literal.
     void step() {
         const char quote = text_[at_++];
         if (quote != '"' && quote != '\'') return;
@@ -64,7 +64,7 @@ class Cursor {
     std::size_t at_;
 };
 
-// Neighbouring string literals as one string.
+// Reads neighbouring string literals as one string.
 std::string literal(Cursor& cursor) {
     std::string value;
     for (cursor.skip_blanks(); cursor.peek() == '"'; cursor.skip_blanks()) {
@@ -94,7 +94,7 @@ void take_operands(Cursor& cursor, std::vector<std::string>& operands) {
     }
 }
 
-// After the word asm: translates the whole statement without its semicolon.
+// Translates a whole asm statement without its semicolon. The word asm has been read.
 std::string translated_asm(Cursor& cursor) {
     const std::size_t begin = cursor.at();
     cursor.skip_blanks();
@@ -108,7 +108,7 @@ std::string translated_asm(Cursor& cursor) {
     return translated_ptx(ptx, operands);
 }
 
-// After `extern __shared__`: translates the dynamic part, `__attribute__((aligned(16))) unsigned char memory[]`.
+// Translates a dynamic array, `__attribute__((aligned(16))) unsigned char memory[]`. `extern __shared__` has been read.
 std::string translated_dynamic(Cursor& cursor) {
     const std::string declaration = cursor.until(";");
     const std::size_t bracket = declaration.rfind('[');
@@ -120,7 +120,7 @@ std::string translated_dynamic(Cursor& cursor) {
     return type + "* const " + name + " = reinterpret_cast<" + type + "*>(host_cuda_shared)";
 }
 
-// Prefix of register names, which may otherwise equal those of variables.
+// Register names get this prefix, because they may equal names of variables.
 const std::string kRegister = "ptx_";
 
 std::string mangled(std::string_view opcode) {
@@ -175,7 +175,7 @@ std::string jump_or_instruction(const std::string& statement, const std::vector<
                                        : instruction(statement, operands);
 }
 
-// `@p ld.global ...`: executed only if the predicate is true.
+// Translates `@p ld.global ...`, which is executed only if the predicate is true.
 std::string predicated(const std::string& statement, const std::vector<std::string>& operands) {
     if (statement.front() != '@') return jump_or_instruction(statement, operands);
     const std::size_t blank = statement.find(' ');

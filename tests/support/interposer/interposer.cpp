@@ -28,7 +28,7 @@ using autotune::test::RawCounts;
 // Initial-exec: the first use of a thread-local must not allocate inside malloc.
 [[gnu::tls_model("initial-exec")]] thread_local bool t_counts = false;
 [[gnu::tls_model("initial-exec")]] thread_local int t_inside_driver = 0;
-// From which allocation on, counted from 0, this thread gets no memory, and for how many; -1: it gets all.
+// This thread gets no memory from this allocation on (counted from 0, or -1 if it gets all), for so many allocations.
 [[gnu::tls_model("initial-exec")]] thread_local long t_fails_from = -1;
 [[gnu::tls_model("initial-exec")]] thread_local long t_most_failures = 0;
 [[gnu::tls_model("initial-exec")]] thread_local long t_asked = 0;
@@ -38,7 +38,7 @@ void count(long RawCounts::*what) {
     if (t_counts && t_inside_driver == 0) ++(g_counts.*what);
 }
 
-// Counts an allocation; true if it must fail.
+// Counts an allocation. Returns true if it must fail.
 bool fails() {
     count(&RawCounts::allocations);
     if (t_fails_from < 0 || t_inside_driver != 0) return false;
@@ -72,7 +72,7 @@ extern "C" [[gnu::visibility("default")]] const RawCounts* autotune_interposer_s
     return &g_counts;
 }
 
-// Called by the scripted driver: +1 when an entry point begins, -1 when it ends.
+// The scripted driver calls this with +1 when an entry point begins and with -1 when it ends.
 extern "C" [[gnu::visibility("default")]] void autotune_interposer_inside_driver(int change) {
     t_inside_driver += change;
 }
@@ -122,7 +122,7 @@ extern "C" [[gnu::visibility("default")]] void* mmap64(void* address, size_t byt
     return mmap(address, bytes, protection, flags, file, offset);
 }
 
-// The mode is an argument only if a file may be created; reading it always is harmless on x86-64 and AArch64.
+// The mode is an argument only if a file may be created. Reading it always is harmless on x86-64 and AArch64.
 extern "C" [[gnu::visibility("default")]] int openat(int folder, const char* path, int flags, ...) {
     va_list rest;
     va_start(rest, flags);
@@ -180,7 +180,7 @@ extern "C" [[gnu::visibility("default")]] int ioctl(int file, unsigned long requ
     return static_cast<int>(syscall(SYS_ioctl, file, request, argument));
 }
 
-// With AUTOTUNE_UNREAPABLE a killed child never seems to end, like one that is stuck in the driver.
+// With AUTOTUNE_UNREAPABLE a killed child never seems to end, as if it were stuck in the driver.
 extern "C" [[gnu::visibility("default")]] pid_t wait4(pid_t child, int* status, int options, rusage* used) {
     if ((options & WNOHANG) != 0 && getenv("AUTOTUNE_UNREAPABLE") != nullptr) return 0;
     return static_cast<pid_t>(syscall(SYS_wait4, child, status, options, used));

@@ -89,7 +89,7 @@ TEST_F(AddProduct, CarriesItToAnotherDatabase) {
     EXPECT_EQ(said["winner"]["median_us"], json_of(*tuned_)["winner"]["median_us"]);
 }
 
-// Small enough for the scripted driver to compute it, with every length around that of the tile.
+// The problems are small enough for the scripted driver to compute them, and include every length around that of the tile.
 TEST(AddProductFaults, AWrongSumIsNeverAWinner) {
     const Sandbox machine("rule symbol=^add_ do=wrong how=element\n");
     const Outcome tuned = run(machine, {"--op", "hadd", "--shape", "1000", "--budget", "5s,3t"});

@@ -26,7 +26,7 @@ TEST(Compile, SeveralArchitecturesGiveOneJsonArray) {
     EXPECT_EQ(json[1]["arch"], "sm_90a");
 }
 
-// fp8 has tensor cores from sm_89 on.
+// Tensor cores have fp8 from sm_89 on.
 TEST(Compile, AnArchitectureThatNoFamilyServesDoesNotEndTheOthers) {
     CliBench autotune;
     const std::vector<std::string> line{"compile", "--op", "fp8gemm", "--shape", "512x512x512", "--dry-run", "--arch"};

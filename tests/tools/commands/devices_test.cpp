@@ -1,4 +1,4 @@
-// The GPUs of a sweep, and the messages about them.
+// Tests of the choice of GPUs for a sweep, and of the messages about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

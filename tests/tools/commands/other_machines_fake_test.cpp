@@ -29,7 +29,7 @@ using testing::Not;
 using Words = std::vector<std::string>;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-constexpr double kPatience_s = 110;  // on a machine that is busy with other tests
+constexpr double kPatience_s = 110;  // the machine may be busy with other tests
 
 const Words kTune = {"--op", "hgemm", "--shape", "64x64x32", "--family", "gemm/simt", "--budget", "5s,4t"};
 const Words kCompile = {"compile", "--op", "hgemm", "--shape", "64x64x32", "--family", "gemm/simt", "--count", "3"};

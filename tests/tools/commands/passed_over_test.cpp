@@ -1,4 +1,4 @@
-// Stored rows that are not used are reported with the reason; and large numbers of misses.
+// Stored rows that are not used are reported with the reason, and so are large numbers of misses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::vector<std::string> with(std::vector<std::string> words, const std::string&
     return words;
 }
 
-// A database with the one row of a tune, modified.
+// A database with the row of one tune, which a test changes.
 class PassedOver : public ::testing::Test {
   protected:
     PassedOver() {

@@ -24,7 +24,7 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Small enough for the scripted driver to compute every result; few trials, so that a tune takes seconds.
+// It is small enough for the scripted driver to compute every result, and has few trials, so that a tune takes seconds.
 const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--budget", "5s,4t"};
 const std::vector<std::string> kAsk = {"--op", "hgemm", "--shape", "128x128x64"};
 // For tests that need a winner and run several commands on it.
@@ -50,7 +50,7 @@ int winners_in(const Sandbox& machine) {
     return shown.exit_code == 0 ? json::parse(shown.out)["total"].get<int>() : -1;
 }
 
-// Entries of the command and of its workers, which may not write files; one line per entry.
+// The log has entries of the command and of its workers, which may not write files, with one line per entry.
 TEST(Product, LogsWhatItsWorkersDo) {
     Sandbox machine;
     const std::string file = machine.folder() / "log";
@@ -343,7 +343,7 @@ TEST(Product, VerifyRunsStoredWinnersAgain) {
     EXPECT_EQ(run(machine, {"verify"}).exit_code, 6);
 }
 
-// The next problem compiles while this one is on the GPU.
+// The next problem compiles while this problem is on the GPU.
 TEST(Product, ASweepsNextProblemFailsAloneWhenItsReferenceDoesNotCompile) {
     Sandbox machine("rule on=compile a_type=bf16 do=fail message=\"error: no\"\n");
     const std::string shapes = (machine.folder() / "shapes.txt").string();

@@ -9,7 +9,7 @@ namespace {
 
 using testing::SizeIs;
 
-// The words of a help's example, with its output in the bench's folder.
+// The words of an example in the help, with its output in the bench's folder.
 std::vector<std::string> words_of_example(const CliBench& autotune, const std::string& example) {
     std::vector<std::string> words = split(example, ' ');
     words.erase(words.begin());  // the program's name

@@ -161,12 +161,12 @@ TEST(Inputs, OneOfRefusedRowsAloneLeavesNoDatabase) {
     EXPECT_EQ(there({"show", "--db", db, "--json"}).json()["total"], 1);
 }
 
-// Each row takes 0.2 ms: a long wait is announced.
+// Each row takes 0.2 ms, so a long wait is announced.
 TEST_F(ReadRows, ManyAreAnnounced) {
     std::vector<db::Winner> many(10'001, row_);
     for (std::size_t i = 0; i < many.size(); ++i) {
         many[i].extents[0].value = static_cast<std::int64_t>(1 + i);
-        many[i].candidate.family = "gemm/none";  // this check takes almost no time
+        many[i].candidate.family = "gemm/none";  // checking such a row takes almost no time
     }
     db::open_store({.path = path_})->put_all(many);
     const std::string text = "each of the 10,001 rows is checked against the rules of its kernel, which takes about 3 s";

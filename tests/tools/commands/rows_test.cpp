@@ -133,7 +133,8 @@ TEST(Doctor, OffersToRepairWhatAnotherProgramDeleted) {
     CliBench autotune;
     autotune(kTune);
     const std::string path = autotune.folder + "/.local/share/autotune/autotune.db";
-    db::Connection({.path = path}).run("PRAGMA foreign_keys = OFF; DELETE FROM template");  // other programs leave them off
+    // Other programs leave foreign keys off.
+    db::Connection({.path = path}).run("PRAGMA foreign_keys = OFF; DELETE FROM template");
     EXPECT_THAT(autotune({"doctor"}).out,
                 AllOf(HasSubstr("rows that are passed over: 1 ("), HasSubstr("autotune doctor --repair")));
     EXPECT_THAT(autotune({"doctor", "--repair"}).err,

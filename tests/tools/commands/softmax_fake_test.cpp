@@ -21,7 +21,7 @@ Outcome run(const Sandbox& machine, const std::vector<std::string>& words) {
     return machine.autotune(words, options);
 }
 
-// Pinned to few configs, because the result does not depend on their number.
+// It is pinned to few configs, because the result does not depend on their number.
 const std::vector<std::string> kTuneSoftmax = {
     "--op",    "softmax",     "--shape", "16384x2048",         "--dtype",  "f16",    "--lse", "yes", "--family", "softmax/rows",
     "--param", "threads=128", "--param", "threads_per_row=32", "--budget", "10s,6t", "--json"};

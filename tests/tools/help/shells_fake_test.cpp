@@ -54,7 +54,7 @@ TEST(Bash, CompletesPathsWithBlanks) {
     EXPECT_THAT(offered_by_bash("autotune --keep fol"), HasSubstr("[folder]"));
 }
 
-// An interactive zsh in a pseudo-terminal: types the line and a tab, then prints the resulting words.
+// Runs an interactive zsh in a pseudo-terminal. It types the line and a tab, then prints the resulting words.
 constexpr const char* kZsh = R"sh(
 zmodload zsh/zpty || exit 77
 zpty -b shell "zsh -f -i"

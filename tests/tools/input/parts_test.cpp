@@ -99,7 +99,7 @@ TEST(ExitCodes, SeveralItemsThatEndAlikeShareTheirCode) {
     EXPECT_EQ(combined({ExitCode::done, ExitCode::no_valid_config}), ExitCode::some_failed);
 }
 
-// A private folder with home and XDG folders in it.
+// A private folder that contains a home and XDG folders.
 class PlacesTest : public testing::Test {
   protected:
     PlacesTest() {

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 struct Mistake {
     const char* name;
     std::vector<std::string> words;
-    std::vector<std::string> said;  // the wrong word, and the remedy
+    std::vector<std::string> said;  // the message must have the wrong word and the remedy
 };
 
 class RefusesWithUsage : public testing::TestWithParam<Mistake> {};
@@ -150,7 +150,7 @@ TEST(Usage, NoLineOfAHelpIsWiderThan120Columns) {
     CliBench autotune;
     for (const Command& command : all_commands()) {
         std::istringstream help(autotune({command.name, "--help"}).out);
-        bool is_example = false;  // a command must be complete, so that it can be copied
+        bool is_example = false;  // a command must be complete, because users copy it
         for (std::string line; std::getline(help, line);) {
             is_example = line == "examples:" || (is_example && !line.empty());
             if (is_example) continue;

@@ -150,7 +150,7 @@ TEST(Printed, NamesFromOutsideNeverReachTheTerminalRaw) {
 TEST(Printed, LinesTabsAndBoldStay) {
     EXPECT_EQ(printable_lines("a\n\tb\x1b[1mc\x1b[0m\x1b[2Jd\r"), "a\n\tb\x1b[1mc\x1b[0m\\x1b[2Jd\\r");
     EXPECT_EQ(printable_json("\"\xc2\x9b\x7f\xc3\xa4\""), "\"\\u009b\\u007f\xc3\xa4\"");
-    // The same output wherever the text is cut.
+    // The output is the same wherever the text is cut.
     const std::string text = "a\n\xe2\x82\xac \x1b[1mb\x1b[0m \x1b \xc2\x9b\xff \xf0\x9f\x98\x80";
     for (std::size_t cut = 0; cut <= text.size(); ++cut) {
         const std::size_t whole = whole_characters(std::string_view(text).substr(0, cut));

@@ -1,4 +1,4 @@
-// Drawings as text: properties that a reader of the file can rely on.
+// Tests of drawings as text. A reader of the file can rely on these properties.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST(Xy, SamplesThatCannotBeShownAreLeftOut) {
         .y_logarithmic = true,
         .series = {{.name = "s", .samples = {{.x = 1, .y = 2}, {.x = 2, .y = NAN}, {.x = 3, .y = 0}, {.x = INFINITY, .y = 1}}}}};
     EXPECT_EQ(count_of(draw(chart).element(), "<title>"), 0u);
-    // The legend's dot and the one sample.
+    // One circle is the legend's dot, one the only sample.
     EXPECT_EQ(count_of(draw(chart).element(), "<circle"), 2u);
 }
 

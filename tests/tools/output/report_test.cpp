@@ -100,7 +100,7 @@ std::string report_of(CliBench& autotune) {
     return text_of(path);
 }
 
-// A page for one tuned problem with trials and finalists, written by the command.
+// The page that the command writes for one tuned problem with trials and finalists.
 std::string page_of(CliBench& autotune) {
     autotune({"--op", "hgemm", "--shape", "512x512x512"});
     {
@@ -140,7 +140,7 @@ TEST(Report, OneWinnerWithoutTrialsHasNoPlots) {
     EXPECT_THAT(report_of(autotune), AllOf(HasSubstr("512x512x512"), Not(HasSubstr("<svg"))));
 }
 
-// The page before the sections of single problems.
+// The part of the page before the sections of single problems.
 std::string overview_of(const std::string& page) {
     return page.substr(0, page.find("<h2"));
 }

@@ -135,7 +135,7 @@ TEST(Pipes, TheSurroundingsOfAShellDoNotChangeWhatIsPrinted) {
 
 // ---- the terminal ----
 
-// Each text that overwrites the previous one. Lines that end with a newline stay.
+// Each text that overwrites the one before it. Lines that end with a newline stay.
 std::vector<std::string> progress_lines(const std::string& text) {
     const std::string begin = "\r\x1b[K";
     std::vector<std::string> lines;
@@ -207,7 +207,7 @@ TEST(Product, AWinnerThatCannotBeStoredIsPrintedAndImportedLater) {
     };
     ASSERT_EQ(tuned("64x64x32").exit_code, 0);
     std::fstream file(database, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(18).put('\3').flush();  // a format that SQLite reads but does not write
+    file.seekp(18).put('\3').flush();  // SQLite reads this format but does not write it.
     const Outcome said = tuned("32x64x32");
     EXPECT_EQ(said.exit_code, 5) << said.err;
     const nlohmann::json answer = nlohmann::json::parse(said.out);

@@ -7,7 +7,7 @@ namespace {
 
 TEST(EnergyMeter, CountsBetweenJumpsOfTheCounterAlone) {
     EnergyMeter meter;
-    // 2 J per launch, one launch per reading; the counter is updated every third reading.
+    // A launch takes 2 J, each reading is one launch, and the counter is updated every third reading.
     for (int launches = 0; launches <= 20; ++launches) meter.read(100 + 2.0 * (launches / 3 * 3), launches);
     ASSERT_TRUE(meter.joules_per_launch().has_value());
     EXPECT_DOUBLE_EQ(*meter.joules_per_launch(), 2);

@@ -21,10 +21,10 @@ using autotune::test::in_fake_process;
 
 constexpr int kRaces = 100;
 const std::string kQuiet = "model noise=0\n";
-// Launched with the attribute, a kernel takes 1 us longer, and 3 us of it overlap with a kernel that triggers early.
+// If a kernel is launched with the attribute, it takes 1 us longer, and 3 us of it overlap with a kernel that triggers early.
 const std::string kGainsAfterItself = kQuiet + "model pdl_us=1 overlap_us=3\n";
 
-// Kernels of one problem on one card, timed.
+// Times kernels of one problem on one card.
 class MeterBench {
   public:
     explicit MeterBench(const ProblemRequest& request = {"sadd", "1048576", {}})
@@ -115,7 +115,7 @@ TEST(MeterOnFake, AGraphGoesAWholeNumberOfTimesThroughTheRotation) {
     });
 }
 
-// lse of softmax, for which a problem only promises the alignment of its element.
+// The optional tensor is the lse of softmax, for which a problem promises only the alignment of its element.
 TEST(MeterOnFake, OptionalTensorsAreTimedWhereProgramsHaveThemAndVerifiedWhereTheyMayBe) {
     fake_test(kQuiet, [] {
         MeterBench card({"softmax", "64x64", {{"lse", "yes"}}});

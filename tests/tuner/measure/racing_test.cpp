@@ -15,8 +15,8 @@
 namespace autotune::tuner::racing_test {
 namespace {
 
-// A realistic card: it warms up (drift), its clock varies under the power cap, every launch has jitter, and foreign load hits
-// some.
+// A realistic card. It warms up (drift), its clock varies under the power cap, every launch has jitter, and foreign load hits
+// some launches.
 class NoisyCard {
   public:
     explicit NoisyCard(std::uint64_t seed, double jitter = 0.01) : random_(seed), jitter_(jitter), phase_(random_.uniform()) {}
@@ -81,7 +81,7 @@ TEST(FinalRounds, MakeAThreePercentSlowerTwinLoseAtLeast99TimesIn100) {
     for (const double jitter : {0.002, 0.01, 0.02}) {
         int lost = 0;
         for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-            // In a tie the twin would be preferred.
+            // If they tied, the twin would be preferred.
             const Verdict verdict = race({{.name = "a"}, {.name = "twin", .is_previous_winner = true}}, {100, 103}, seed, jitter);
             lost += verdict.winner == 0 && verdict.decided_by == "faster" ? 1 : 0;
         }
@@ -362,7 +362,7 @@ TEST(FinalRounds, NearAWinnerAreThePreviousOneAndDefaultsBeforeFasterOnes) {
     const Verdict other = rounds.verdict_for(4, "for a reason");
     EXPECT_EQ(other.winner, 4u);
     EXPECT_EQ(other.rows.at(0).finalist, 4u);
-    EXPECT_NEAR(other.rows.at(1).ratio, 99.0 / 102, 1e-9);  // the rival: the others' times / the winner's time
+    EXPECT_NEAR(other.rows.at(1).ratio, 99.0 / 102, 1e-9);  // the rival's row: the others' times / the winner's time
 }
 
 // ---- rungs ----
@@ -373,7 +373,7 @@ std::vector<double> samples(double time_us, const Measurement& wanted) {
         std::clamp(launches, static_cast<std::size_t>(wanted.samples), static_cast<std::size_t>(wanted.most_samples)), time_us);
 }
 
-// Takes a candidate through rungs 0 and 1; returns the microseconds of GPU time used.
+// Takes a candidate through rungs 0 and 1. Returns the microseconds of GPU time used.
 double climb(Rungs& rungs, std::size_t candidate, double time_us) {
     double spent_us = 0;
     while (const auto wanted = rungs.next(candidate)) {
@@ -415,7 +415,7 @@ TEST(Rungs, StopEarlyOnACandidateThatIsClearlyBehind) {
     EXPECT_FALSE(rungs.dropped(1));
 }
 
-// The steps all at once, as a worker measures them.
+// Takes all steps at once, as a worker measures them.
 double climb_at_once(Rungs& rungs, std::size_t candidate, double time_us) {
     double spent_us = 0;
     for (const Step& step : rungs.climb()) {

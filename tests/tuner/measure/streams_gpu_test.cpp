@@ -24,7 +24,7 @@ struct Card {
         harness_library = std::make_shared<const gpu::Library>(driver, result.compiled.value().cubin);
     }
 
-    // Launch time of a small kernel among others.
+    // The launch time of a small kernel among others.
     double launch_us() { return Fillers(gpu, harness_library).time(Predecessor::filler).per_launch_us; }
 
     std::shared_ptr<const gpu::Driver> driver;

@@ -13,7 +13,7 @@ namespace {
 using Point = std::vector<int>;
 using TimeOf = std::function<std::optional<double>(const Point&)>;
 
-// Every point of a grid, each with a different time.
+// A space of every point of a grid, each with a different time.
 RecordedSpace made_up(const Point& extents, const TimeOf& time_of) {
     RecordedSpace space;
     for (std::size_t p = 0; p < extents.size(); ++p) {
@@ -33,8 +33,8 @@ RecordedSpace made_up(const Point& extents, const TimeOf& time_of) {
     }
 }
 
-// Ways in which a convolution reads its input: through shared memory everything works, with little variation; without it, it is a
-// quarter faster if the block size is a power of two, and three times slower otherwise.
+// A convolution that reads its input in one of two ways. Through shared memory everything works, with little variation. Without
+// it, it is a quarter faster if the block size is a power of two, and three times slower otherwise.
 std::optional<double> switch_us(const Point& point) {
     const int block_x = point[0] + 1, block_y = point[1], tile_x = point[2], tile_y = point[3];
     const bool is_power_of_two = (block_x & (block_x - 1)) == 0;
@@ -43,7 +43,7 @@ std::optional<double> switch_us(const Point& point) {
            (1 + 0.05 * std::abs(tile_x - 1));
 }
 
-// About four points in ten fail, and the best lie at the edge.
+// About four of ten points fail, and the best points are at the edge.
 std::optional<double> cliff_us(const Point& point) {
     const int a = point[0], b = point[1];
     if (a + b > 9) return std::nullopt;
@@ -62,7 +62,7 @@ void PrintTo(const MadeUp& space, std::ostream* out) {
 
 class DefaultStrategy : public testing::TestWithParam<MadeUp> {};
 
-// The same was checked with recorded spaces of real kernels, which are not in the repository: docs/results/search.md.
+// Recorded spaces of real kernels, which are not in the repository, give the same result (docs/results/search.md).
 TEST_P(DefaultStrategy, TakesAtMostAFifthMoreEvaluationsThanTheBestOther) {
     if (test::kIsSanitized) GTEST_SKIP() << "medians need many runs, which take a minute under a sanitizer";
     const Simulation simulation = simulate(made_up(GetParam().extents, GetParam().time_of),

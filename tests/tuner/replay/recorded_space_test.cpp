@@ -206,7 +206,7 @@ TEST(RecordedSpace, BoundsTheMemoryThatItsValuesTake) {
     std::string arrays = R"({"format": "autotune-space-1", "parameters": [{"name": "a", "values": [1]}], "rows": [)";
     for (int i = 0; i < 400'000; ++i) arrays += "[],";
     EXPECT_THAT(refusal(arrays + "[]]}", {.parsed_bytes = 16u << 20}), HasSubstr("it would take more than 16 MiB of memory"));
-    // Skipped values use no memory.
+    // Values that are skipped use no memory.
     std::string times = R"({"tune_params_keys": ["a"], "cache": {"1": {"a": 1, "time": 2.0, "times": [1)";
     for (int i = 0; i < 100'000; ++i) times += ",1";
     EXPECT_EQ(refusal(times + "]}}}", {.parsed_bytes = 1u << 20}), "");

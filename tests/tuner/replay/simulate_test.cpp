@@ -100,7 +100,7 @@ TEST(Simulate, TheMedianLiesInItsInterval) {
     }
 }
 
-// A simulation of three strategies: medians to reach each percentage, and how many of ten runs reached it.
+// A simulation of three strategies, with their medians to reach each percentage, and how many of ten runs reached it.
 Simulation with_medians(double first, double second, double third, int solved_by_third) {
     Simulation simulation;
     for (const auto& [name, median, solved] :

@@ -20,7 +20,7 @@ namespace {
 
 struct Fault {
     std::string name;
-    int block_k, smem_pad, vec;  // parameters of the faulty config: gemm_simt.cuh's fault_of()
+    int block_k, smem_pad, vec;  // parameters of the faulty config, as fault_of() of gemm_simt.cuh reads them
     TrialStatus status;
     std::string words;  // in the trial's detail
 };
@@ -54,8 +54,7 @@ bool is_faulty(const Config& config) {
 }
 
 std::string data_folder() {
-    const char* moved = std::getenv("AUTOTUNE_TEST_DATA");  // for binaries that run on another machine than the one that built
-                                                            // them
+    const char* moved = std::getenv("AUTOTUNE_TEST_DATA");  // A binary may run on another machine than the one that built it.
     return moved == nullptr ? AUTOTUNE_TEST_DATA : moved;
 }
 
@@ -64,7 +63,7 @@ std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Writes a templates folder in which gemm/simt is the faulty text, after the original first block.
+// Writes a folder of templates in which the faulty text follows the original first block of gemm/simt.
 void write_templates(const std::string& folder) {
     const Catalogue embedded = Catalogue::embedded();
     const std::string& sound = embedded.text(*embedded.find_family("gemm/simt"));
@@ -74,7 +73,8 @@ void write_templates(const std::string& folder) {
         << sound.substr(0, sound.find(mark)) << mark << read_file(data_folder() + "/faulty_templates/gemm_simt.cuh");
 }
 
-// Fixes all parameters except those that select a fault, at their smallest values: the faulty template ignores them.
+// Fixes all parameters except those that select a fault. They have their smallest values, because the faulty template ignores
+// them.
 Config pins(const Family& family, const Problem& problem, const Device& device) {
     Config pinned;
     const SearchSpace space = family.space(problem, device);
@@ -94,7 +94,7 @@ class Trials : public tuner::TuneObserver {
     std::vector<Trial> seen;
 };
 
-// The tune and a second one on the same database, made once for all tests.
+// The tune and a second one on the same database. Both run once for all tests.
 class FaultyRun {
   public:
     FaultyRun() {
@@ -113,7 +113,7 @@ class FaultyRun {
         services_.workers.library_folders = compiler.folders;
         services_.observer = &first;
         tuner::TuneOptions options;
-        options.budget.seconds = 120;  // the space is exhausted before, even on a busy machine
+        options.budget.seconds = 120;  // The space is exhausted before this time, even on a busy machine.
         options.strategy = "exhaustive";
         options.choice.families = {"gemm/simt"};
         options.choice.pins = pins(*catalogue_.find_family("gemm/simt"), problem, services_.device);
@@ -169,7 +169,7 @@ TEST_P(FaultOnGpu, IsNamedAndStored) {
 INSTANTIATE_TEST_SUITE_P(Each, FaultOnGpu, ::testing::ValuesIn(kFaults), [](const auto& entry) { return entry.param.name; });
 
 TEST_F(FaultyTemplates, DoNotEndTheRun) {
-    std::map<Config, TrialStatus> last;  // the winner of a race may be found wrong after it
+    std::map<Config, TrialStatus> last;  // a winner may be found wrong after its race
     for (const Trial& trial : run().first.seen) last[trial.candidate.config] = trial.status;
     EXPECT_GE(last.size(), 2 * kFaults.size());
     for (const auto& [config, status] : last) EXPECT_EQ(status == TrialStatus::ok, !is_faulty(config)) << config.to_string();

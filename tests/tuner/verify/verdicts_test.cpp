@@ -52,7 +52,7 @@ TEST(Occupancy, RegistersLimitResidentBlocks) {
     LaunchStep step;
     step.block.x = 256;
     CompileReport report;
-    report.registers = 128;  // 256 threads x 128 = half of the file: two blocks
+    report.registers = 128;  // 256 threads x 128 registers are half of the register file, so two blocks fit
     EXPECT_DOUBLE_EQ(occupancy(step, report, device), 512.0 / 2048);
 }
 

@@ -47,7 +47,7 @@ TEST_F(JournalTest, NamesWhoWasRunningWhenTheLastRunEnded) {
     EXPECT_EQ(next.left_over()[1].trial.candidate.config["block_m"], 128);
 }
 
-// A person, a batch system or a lack of memory killed the tuner: the machine kept running, so no candidate caused it.
+// A person, a batch system or a lack of memory killed the tuner. The machine kept running, so no candidate caused it.
 TEST_F(JournalTest, SuspectsNobodyWhileTheMachineStaysUp) {
     { Journal(folder_, "GPU-1").started(entry(64)); }
     EXPECT_EQ(Journal(folder_, "GPU-1").left_over().at(0).begun, 0);
@@ -119,7 +119,7 @@ TEST_F(JournalTest, UsersOfAHostShareOneLockAGpu) {
     EXPECT_TRUE(GpuLock::try_take(theirs, "GPU-1").lock.has_value());
 }
 
-// As an older version takes it, which only uses the state folder.
+// The lock is taken as an older version takes it, which uses only the state folder.
 TEST_F(JournalTest, ALockInTheStateFolderCountsToo) {
     const LockFolders both{.host = folder_ + "/shared", .state = folder_};
     auto held = GpuLock::try_take({.state = folder_}, "GPU-1");

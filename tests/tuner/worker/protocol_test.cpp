@@ -56,7 +56,7 @@ TEST(Protocol, EveryFlippedByteOfAFrameIsNoticed) {
 
 TEST(Protocol, AFrameThatClaimsToBeHugeIsRefusedBeforeItIsBuffered) {
     std::vector<std::byte> frame = encode({Json::object(), {}});
-    frame[15] = std::byte{0x7F};  // the payload's length, highest byte
+    frame[15] = std::byte{0x7F};  // the highest byte of the payload's length
     Decoder decoder;
     decoder.feed(frame);
     EXPECT_FALSE(decoder.next().has_value());

@@ -26,7 +26,7 @@ void wait_until_closed(WorkerProcess& process) {
     }
 }
 
-// Processes of the group that are not dead. A dead grandchild stays in the table until its new parent reaps it.
+// The processes of the group that are alive. A dead grandchild stays in the table until its new parent waits for it.
 int living_in_group(pid_t group) {
     int living = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -199,7 +199,7 @@ CUresult device_total_mem(std::size_t* bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-// fa4e0000-0000-0000-0000-0000000000NN, which no real card has.
+// The UUID is fa4e0000-0000-0000-0000-0000000000NN, which no real card has.
 CUresult device_get_uuid(CUuuid* uuid, CUdevice device) {
     if (const CUresult result = enter("cuDeviceGetUuid"); result != CUDA_SUCCESS) return result;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -227,7 +227,7 @@ CUresult primary_ctx_retain(CUcontext* context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-// Becomes current, as in the real driver. Its memory lives until the process ends.
+// The context becomes current, as in the real driver. Its memory lives until the process ends.
 CUresult ctx_create(CUcontext* context, unsigned, CUdevice device) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);

@@ -1,4 +1,4 @@
-// Libraries, functions, launches, tensor maps, and the access to all entry points: cuGetProcAddress.
+// Libraries, functions, launches and tensor maps, and cuGetProcAddress, which gives access to all entry points.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -141,7 +141,7 @@ CUresult occupancy_max_blocks(int* blocks, CUfunction function, int threads, std
     return CUDA_SUCCESS;
 }
 
-// The contents of a map: magic, address, distances along dimensions 1 and 2.
+// The contents of a map: a magic number, the address, and the distances along dimensions 1 and 2.
 using MapWords = std::array<std::uint64_t, 4>;
 
 void read_parameter(const ParameterFact& fact, const void* at, Launch& launch) {
@@ -288,7 +288,7 @@ void* look_up(const std::string& name, int version) {
     return nullptr;
 }
 
-// Reports at exit what is still allocated.
+// Reports memory that is still allocated when the process exits.
 [[gnu::destructor]] void say_leaks() {
     Machine::get().report_leaks();
 }

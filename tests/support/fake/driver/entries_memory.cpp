@@ -94,7 +94,7 @@ CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes,
     return CUDA_SUCCESS;
 }
 
-// Memory type, "is managed" and device; 0 for other attributes, and for addresses that were not allocated here.
+// Returns memory type, "is managed" and device. All are 0 for other attributes, and for addresses that were not allocated here.
 CUresult pointer_get_attributes(unsigned count, CUpointer_attribute* attributes, void** values, CUdeviceptr address) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);

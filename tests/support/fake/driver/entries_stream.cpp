@@ -113,7 +113,7 @@ CUresult stream_get_capture_info(CUstream stream, CUstreamCaptureStatus* status,
     return CUDA_SUCCESS;
 }
 
-// Has no count of references: the library passes its one reference to a graph at once.
+// References are not counted, because the library passes its one reference to a graph at once.
 CUresult user_object_create(CUuserObject* object, void* payload, CUhostFn destroy, unsigned, unsigned) {
     if (const CUresult result = enter("cuUserObjectCreate"); result != CUDA_SUCCESS) return result;
     *object = new CUuserObject_st{payload, destroy};

@@ -10,7 +10,7 @@
 namespace autotune::fake {
 namespace {
 
-constexpr std::chrono::milliseconds kRest{300};  // how long the card must run only fillers until it is cool
+constexpr std::chrono::milliseconds kRest{300};  // the card is cool after this time with only fillers
 
 // Whether a kernel leaves this error behind: the launch succeeds, and every later call fails until the process ends.
 bool is_sticky(int code) {
@@ -42,8 +42,8 @@ CUresult fail(int code) {
     return CUDA_SUCCESS;
 }
 
-// Noise of the mean of `launches` times. Multiplicative and log-normal, so that times are never negative and relative noise does
-// not depend on their size.
+// The noise of a mean of `launches` times. It is multiplicative and log-normal, so that times are never negative and relative
+// noise does not depend on their size.
 double noise(std::size_t launches = 1) {
     const Script& script = Script::get();
     static std::mt19937_64 generator(static_cast<std::uint64_t>(script.number("model", "seed", 1)));
@@ -117,7 +117,7 @@ void prepare(CUgraphExec_st& graph) {
         const Program& program = launch.function->library->program;
         const auto gemm = gemm_view(launch);
         const auto add = add_view(launch);
-        // Sums are computed at their launch, so only launches that are not computed may be skipped.
+        // Sums are computed when they are launched, so only launches that are not computed may be skipped.
         const bool is_repeatable = gemm ? !gemm->is_reference && gemm->beta == 0 : add && !add->is_small();
         const Occasion occasion{"launch", launch.function->kernel->symbol, &program.constants};
         const Rule* slow = Script::get().standing_slow(occasion);
@@ -153,7 +153,7 @@ double rested_factor(Machine& machine, bool is_rest) {
 
 CUresult replay(CUgraphExec_st& graph) {
     Machine& machine = Machine::get();
-    machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap
+    machine.last_triggers_early = false;  // the gap between two graphs is longer than any overlap between kernels
     if (machine.alone != &graph) machine.alone_us = 0;
     machine.alone = &graph;
     const double factor = rested_factor(machine, graph.is_rest);

@@ -14,9 +14,9 @@
 namespace autotune::fake {
 namespace {
 
-// An H200 SXM, as the driver's attributes describe it.
+// The attributes of an H200 SXM, as the driver reports them.
 double h200(const std::string& name) {
-    // Never destroyed, because calls are made until the process ends.
+    // The map is never destroyed, because calls are made until the process ends.
     static const auto& kFacts = *new std::map<std::string, double>{{"sms", 132},
                                                                    {"l2_mib", 60},
                                                                    {"memory_mib", 143167},
@@ -53,7 +53,8 @@ std::string device_word(int ordinal, const std::string& name, const std::string&
 }
 
 Machine& Machine::get() {
-    static Machine* machine = new Machine;  // never destroyed, because exit handlers of the tested program may still call
+    // It is never destroyed, because exit handlers of the tested program may still call it.
+    static Machine* machine = new Machine;
     return *machine;
 }
 
@@ -81,7 +82,7 @@ std::size_t Machine::capacity_bytes() const {
     return static_cast<std::size_t>(device_number(0, "memory_mib")) << 20;
 }
 
-// Without the memory that other processes hold, according to the script.
+// Memory that is free, without the memory that other processes hold according to the script.
 std::size_t Machine::free_bytes() const {
     const Script& script = Script::get();
     const auto others = static_cast<std::size_t>(std::atof(script.reading(script.devices().at(0), "others_mib", "0").c_str()))

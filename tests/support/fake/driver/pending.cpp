@@ -7,7 +7,8 @@
 namespace autotune::fake {
 namespace {
 
-// With beta, each launch changes the result; after a few launches no test compares it.
+// With beta, each launch changes the result. Repeats beyond these are skipped, because no test compares the result after more
+// launches.
 constexpr int kMostRepeats = 4;
 
 bool is_same(const GemmView& x, const GemmView& y) {

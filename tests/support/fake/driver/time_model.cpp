@@ -11,16 +11,16 @@ namespace {
 constexpr double kFloor_us = 2.5;
 constexpr double kFiller_us = 1.4;
 constexpr double kOverlap_us = 1.5;
-constexpr double kPeakShare = 0.8;  // share of the tensor cores' peak at the optimum
+constexpr double kPeakShare = 0.8;  // the share of the tensor cores' peak that is reached at the optimum
 
-// In [0, 1), the same for the same words on every machine.
+// A number in [0, 1), which is the same for the same words on every machine.
 double fraction(const std::string& text) {
     std::uint64_t hash = 1469598103934665603ull;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
     return static_cast<double>(hash >> 11) / 9007199254740992.0;
 }
 
-// 1 at the best value, less by `weight` for each doubling away from it.
+// 1 at the best value, and less by `weight` for each doubling away from it.
 double bump(double value, double best, double weight) {
     if (value <= 0) return 1 - weight;
     const double steps = std::log2(value / best);
@@ -40,7 +40,7 @@ double tile_share(const Program& program) {
     return share / (1 + program.spill_bytes / 64.0);
 }
 
-// Effect of parameters that are not modelled above: up to 3 % each, by hash.
+// The effect of all other parameters, up to 3 % each, by a hash.
 double other_share(const Launch& launch) {
     const Program& program = launch.function->library->program;
     double share = 1;
@@ -76,7 +76,7 @@ double gemm_us(const Launch& launch, const GemmView& gemm) {
     return kFloor_us + flops / (peak_per_us * share * other_share(launch) * wave_share(launch));
 }
 
-// Bytes / the bandwidth that wide accesses reach.
+// The bytes / the bandwidth that wide accesses reach.
 double add_us(const Launch& launch, const AddView& add) {
     const Program& program = launch.function->library->program;
     const double bytes = 3.0 * static_cast<double>(add.n) * static_cast<double>(size_bytes(type_of(add.type)));

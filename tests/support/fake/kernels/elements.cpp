@@ -9,10 +9,10 @@
 namespace autotune::fake {
 namespace {
 
-// All 16-bit values of a type, decoded once.
+// All 16-bit values of a type. They are decoded once.
 const std::vector<float>& decoded_16(DType type) {
-    // An array instead of a search, because each element of a product uses it. Never destroyed, because calls are made until the
-    // process ends.
+    // It is an array and not a search, because each element of a product uses it. It is never destroyed, because calls are made
+    // until the process ends.
     static auto& tables = *new std::array<std::vector<float>, 256>;
     std::vector<float>& table = tables[static_cast<std::uint8_t>(type)];
     if (table.empty()) {
@@ -53,7 +53,7 @@ void spoil(const Output& out, const Effects& effects) {
     const std::int64_t middle = out.rows / 2 * out.ld + out.cols / 2;
     if (effects.wrong == "element") store(out.base, out.type, middle, load(out.base, out.type, middle) + 64);
     if (effects.wrong == "garbage") store(out.base, out.type, middle, static_cast<double>(effects.count % 1000));
-    // One unit in the last place, every second time: within any tolerance, but not deterministic.
+    // Every second time the result differs by one unit in the last place. This is within any tolerance, but not deterministic.
     if (effects.wrong == "flaky" && effects.count % 2 == 1) {
         auto* bits = reinterpret_cast<std::uint8_t*>(out.base) + static_cast<std::size_t>(middle) * size_bytes(out.type);
         *bits ^= 1;

@@ -50,7 +50,7 @@ const float* row(const std::vector<float>& values, std::int64_t index, std::int6
 constexpr std::int64_t kTogether = 8;
 using Together = std::array<float, kTogether>;
 
-// For each group of kTogether columns of B their values at every k; zero after the last column.
+// For each group of kTogether columns of B, their values at every k. They are zero after the last column.
 std::vector<Together> columns_together(const std::vector<float>& b, std::int64_t n, std::int64_t k) {
     std::vector<Together> together(static_cast<std::size_t>((n + kTogether - 1) / kTogether * k));
     for (std::int64_t j = 0; j < n; ++j)
@@ -71,7 +71,8 @@ Output output_of(const GemmView& g) {
     return {g.c, type_of(g.out_type), g.m, g.n, g.ldc, g.batch, g.stride_c, g.a};
 }
 
-// Kernels fed by TMA get the addresses of A and B through maps: map_a and map_b, or map_x and map_y, which swap_ab exchanges.
+// Kernels fed by TMA get the addresses of A and B through maps, which are map_a and map_b, or map_x and map_y, which swap_ab
+// exchanges.
 void take_tensor_maps(const Launch& launch, GemmView& g) {
     const auto size = static_cast<std::int64_t>(size_bytes(type_of(g.in_type)));
     const bool swaps = launch.function->library->program.integer("swap_ab", 0) != 0;
@@ -102,7 +103,7 @@ StoredSpans stored_spans(const GemmView& g) {
 
 namespace {
 
-// For a result that is too large to compute, writes the elements that are shown to people.
+// Writes the elements that are shown to people, for a result that is too large to compute.
 void write_samples(const GemmView& g) {
     const DType in = type_of(g.in_type);
     const DType out = type_of(g.out_type);
@@ -156,9 +157,10 @@ std::optional<GemmView> gemm_view(const Launch& launch) {
     g.n = launch.integer("n", 0);
     g.k = launch.integer("k", 0);
     g.trans_a = program.integer("trans_a", 0) != 0;
-    const bool is_fp8 = program.symbol.find("_fp8") != std::string::npos;  // families of one layout, nt
+    const bool is_fp8 = program.symbol.find("_fp8") != std::string::npos;  // these families have one layout, nt
     g.trans_b = program.integer("trans_b", is_fp8 ? 1 : 0) != 0;
-    g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));  // one block per batch if it is not a parameter
+    // Without this parameter there is one block per batch.
+    g.batch = launch.integer("batch", static_cast<long>(launch.config.gridDimZ));
     g.lda = launch.integer("lda", 0);
     g.ldb = launch.integer("ldb", 0);
     g.ldc = launch.integer("ldc", g.n);

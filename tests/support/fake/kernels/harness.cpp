@@ -53,7 +53,7 @@ Matrix matrix_of(const Launch& launch) {
             launch.integer("batch_stride", 0)};
 }
 
-// The memory that a parameter points to, nullptr if that is not device memory. Results that are pending there are computed,
+// The memory that a parameter points to, or nullptr if it is not device memory. Results that are pending there are computed,
 // unless they are about to be overwritten.
 template <typename T>
 T* pointer(const Launch& launch, const char* name, std::uint64_t elements, bool overwrites = false) {
@@ -82,7 +82,7 @@ CUresult fill(const Launch& launch) {
     if (data == nullptr && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
     skipped().wrong.erase(launch.raw("data").value_or(0));
     if (tensor.elements() > kMostElements) {
-        // 0x3c3c is 1.06 as f16 and 0.011 as bf16.
+        // The value 0x3c3c is 1.06 in f16 and 0.011 in bf16.
         if (bytes <= kMostBytes) std::memset(data, 0x3c, bytes);
         return CUDA_SUCCESS;
     }
@@ -179,7 +179,7 @@ CUresult checksum(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
-// For a result whose computation was skipped: passes it as right, unless a rule requests a fault.
+// Passes a result as right whose computation was skipped, unless a rule requests a fault.
 void judge_skipped(CompareResult& result, bool is_wrong) {
     result.sum_expected2 += 1;
     result.max_ratio = std::max(result.max_ratio, is_wrong ? kInfiniteRatio : 0.25);

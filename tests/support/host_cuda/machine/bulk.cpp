@@ -8,7 +8,7 @@
 namespace autotune::test::host_cuda {
 namespace {
 
-// Bytes of a box in shared memory.
+// The bytes of a box in shared memory.
 u32 bytes_of(const BulkCopy& copy) {
     if (copy.map == nullptr) return copy.bytes;
     u32 bytes = copy.map->element_bytes;
@@ -16,7 +16,7 @@ u32 bytes_of(const BulkCopy& copy) {
     return bytes;
 }
 
-// Address of the box's element in the tensor; null outside of it.
+// The address of the box's element in the tensor, or null outside of it.
 unsigned char* element_of(const BulkCopy& copy, const u32 (&in_box)[5]) {
     const ::host_cuda::TensorMap& map = *copy.map;
     unsigned char* at = map.base;
@@ -28,7 +28,7 @@ unsigned char* element_of(const BulkCopy& copy, const u32 (&in_box)[5]) {
     return at;
 }
 
-// Calls `act` for each element, with its address in shared memory, and in the tensor or null.
+// Calls `act` for each element with two addresses: in shared memory, and in the tensor or null.
 template <class Act>
 void for_each_element(const BulkCopy& copy, unsigned char* shared, const Act& act) {
     const ::host_cuda::TensorMap& map = *copy.map;
@@ -50,7 +50,7 @@ void add_floats(unsigned char* to, const unsigned char* from, u32 bytes) {
     }
 }
 
-// Why the hardware would refuse the copy; empty if it would not.
+// Why the hardware would refuse the copy, or "".
 std::string refusal(const BulkCopy& copy) {
     const u32 alignment = copy.map == nullptr ? 16 : 128;
     if (copy.shared % alignment != 0)
@@ -110,7 +110,7 @@ void BlockMachine::copy_bulk(const BulkCopy& copy) {
     }
 }
 
-// Performs the load that was issued last, because their order is undefined.
+// Performs the load that was issued last. Any order would do, because the order of loads is undefined.
 bool BlockMachine::perform_a_load() {
     if (loads_.empty()) return false;
     const BulkCopy copy = loads_.back();

@@ -68,7 +68,7 @@ struct FiberPool::Fiber {
         memory =
             ::mmap(nullptr, kStackBytes + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         check(memory != MAP_FAILED, "there is no memory for the stack of a fiber");
-        ::mprotect(memory, kPageBytes, PROT_NONE);  // a full stack becomes a fault that is reported
+        ::mprotect(memory, kPageBytes, PROT_NONE);  // a full stack gives a fault, which is reported
     }
     ~Fiber() { ::munmap(memory, kStackBytes + kPageBytes); }
     Fiber(const Fiber&) = delete;
@@ -76,7 +76,7 @@ struct FiberPool::Fiber {
 
     void* memory = nullptr;
     jmp_buf inside;
-    bool has_begun = false;  // before that `inside` is not valid
+    bool has_begun = false;  // until then `inside` is not valid
     bool is_idle = false;    // behind a body
 };
 
@@ -88,7 +88,7 @@ void FiberPool::begin(std::size_t count, std::function<void(int)> body) {
     while (fibers_.size() < count) fibers_.push_back(std::make_unique<Fiber>());
     for (std::size_t i = 0; i < count; ++i) {
         Fiber& fiber = *fibers_[i];
-        fiber.has_begun = fiber.is_idle;  // a fiber that a fault stopped in the middle of its body starts again
+        fiber.has_begun = fiber.is_idle;  // If a fault stopped a fiber in the middle of its body, the fiber starts again.
         fiber.is_idle = false;
     }
 }

@@ -20,7 +20,7 @@ const std::array<float, 65536>& halves() {
     return all;
 }
 
-// Element `i` of the two, or the one, in a register.
+// Element `i` of the one or two in a register.
 double element(Multiplier type, u32 word, int i) {
     const u32 bits = word >> 16 * i & 0xFFFF;
     if (type == Multiplier::f16) return static_cast<double>(halves()[bits]);

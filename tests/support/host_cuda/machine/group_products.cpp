@@ -16,15 +16,15 @@ int bytes_of(Multiplier type) {
     return type == Multiplier::tf32 ? 4 : type == Multiplier::f16 || type == Multiplier::bf16 ? 2 : 1;
 }
 
-constexpr u32 kInfinity = 0x7F800000U;  // f32, or NaN if the mantissa is not 0
+constexpr u32 kInfinity = 0x7F800000U;  // becomes f32 infinity, or NaN if the mantissa is not 0
 
-// Fields moved to their f32 positions; multiplying by 2^(127 - bias) corrects the exponent, also of subnormal numbers.
+// Moves fields to their f32 positions. Multiplying by 2^(127 - bias) corrects the exponent, also of subnormal numbers.
 inline double widened(u32 magnitude, float of_bias, u32 past_end, u32 sign) {
     const u32 mended = std::bit_cast<u32>(std::bit_cast<float>(magnitude) * of_bias);
     return static_cast<double>(std::bit_cast<float>(mended | past_end | sign));
 }
 
-// The value of an element's bits, without a branch, so that loops over elements are vectorised.
+// The value of an element's bits. It has no branch, so that loops over elements are vectorised.
 template <Multiplier kType>
 double value_of(u32 bits) {
     if constexpr (kType == Multiplier::f16) {
@@ -62,16 +62,16 @@ void for_type(Multiplier type, const Act& act) {
 }
 
 constexpr std::size_t kChunkBytes = 16;         // a swizzle moves chunks of this size
-constexpr std::size_t kStepBytes = 32;          // bytes of one wgmma along K
+constexpr std::size_t kStepBytes = 32;          // one wgmma reads so many bytes along K
 constexpr std::size_t kMostDepth = 32;          // elements along K
 constexpr std::size_t kMostLines = 256;         // the largest N
 constexpr std::size_t kPitch = kMostLines + 8;  // not a multiple of a page, because then all elements of a line would use one set
                                                 // of the cache
 
-// [at][line]: elements that are multiplied by one element of the other operand are adjacent.
+// Indices are [at][line], so elements that are multiplied by one element of the other operand are adjacent.
 using Lines = std::array<std::array<double, kPitch>, kMostDepth>;
 
-// An operand in shared memory. `line`: of M or N; `at`: along K.
+// An operand in shared memory. `line` counts along M or N, `at` along K.
 class Operand {
   public:
     Operand(const unsigned char* shared, Multiplier type, u64 descriptor, bool transposed)
@@ -84,7 +84,7 @@ class Operand {
         const auto mode = static_cast<int>(descriptor >> 62);
         span_ = mode == 0 ? 16 : 256 >> mode;
     }
-    // Reads the lines [first, first + count), first a multiple of 16 and count one of 8.
+    // Reads the lines [first, first + count). `first` is a multiple of 16, `count` a multiple of 8.
     void take(Lines& lines, std::size_t first, std::size_t count) const {
         for_type(type_, [&]<Multiplier kType>() {
             transposed_ ? take_along_lines<kType>(lines, first, count) : take_along_k<kType>(lines, first, count);
@@ -142,7 +142,7 @@ void take_rows(Lines& rows, const GroupProduct (&lanes)[32]) {
                     value_of<kType>(static_cast<BitsOf<kType>>(lanes[lane].a[word] >> 32 / in_word * i));
 }
 
-// One row times all columns. Each sum is added along K; adjacent sums stay in vector registers.
+// Multiplies one row by all columns. Each sum is added along K, and adjacent sums stay in vector registers.
 std::array<double, kMostLines> products_of(const Lines& rows, std::size_t row, const Lines& columns, std::size_t count,
                                            std::size_t depth) {
     constexpr std::size_t together = 8;

@@ -12,7 +12,7 @@ namespace autotune::test::host_cuda {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kGuard = 16 * kPage;  // on either side, because wrong accesses miss by more than a byte
+constexpr std::size_t kGuard = 16 * kPage;  // so much on either side, because wrong accesses miss by more than a byte
 constexpr std::byte kMargin{0xA5};
 
 }  // namespace

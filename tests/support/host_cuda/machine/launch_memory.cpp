@@ -66,7 +66,7 @@ std::vector<u64> LaunchMemory::words(const LaunchStep& step) const {
     std::vector<u64> words;
     for (const Argument& argument : step.arguments) {
         if (const auto* const map = std::get_if<TensorMapArg>(&argument)) {
-            constexpr std::size_t map_words = 16;  // size of a map in a kernel's declaration
+            constexpr std::size_t map_words = 16;  // the size of a map in a kernel's declaration
             const ::host_cuda::TensorMap encoded = map_of(*map);
             words.resize(words.size() + map_words);
             std::memcpy(&words[words.size() - map_words], &encoded, sizeof(encoded));
