@@ -119,6 +119,7 @@ class Loader {
     void check_use();
     void check_names();
     void choose_constants();
+    bool is_used(const std::string& name, const Lets& lets) const;
     std::string known_names(Level level) const;
 
     void use(const std::string& expression, Level level) { uses_.emplace_back(expression, level); }
@@ -133,7 +134,12 @@ class Loader {
     std::map<std::string, std::string> names_;  // what each is: "an extent"
     std::map<std::string, Place> name_places_;
     std::vector<std::pair<std::string, Level>> uses_;
-    std::string code_;  // of all files and the user's headers, without comments and literals
+    // Of the user's headers, then of the files, without comments and literals.
+    struct Code {
+        std::string file;
+        std::string text;
+    };
+    std::vector<Code> codes_;
     std::vector<KernelFound> kernels_;
     std::map<std::string, Place> step_places_;
     std::vector<std::string> workspace_names_;
@@ -387,9 +393,9 @@ void Loader::read_tensor(const toml::table& table) {
     TableReader reader(reading_, table, "[[tensor]]");
     OpDefinition::Tensor tensor;
     tensor.name = reader.needed_text("name");
-    if (!tensor.name.empty() && !is_word(tensor.name, false, 40))
+    if (!tensor.name.empty() && !is_word(tensor.name, true, 40))
         reading_.fault(reading_.inside(*reader.node("name")),
-                       "'" + tensor.name + "' is no name of a tensor: small letters, digits and _");
+                       "'" + tensor.name + "' is no name of a tensor: letters, digits and _, at most 40");
     take_name(tensor.name, "tensor", reader.place());
     tensor.dtype = reader.needed_text("dtype");
     const auto& types = type_words();
@@ -581,9 +587,10 @@ void Loader::read_source(const toml::table* table, const toml::table& root) {
     }
     for (const KernelText& header : source.headers) {
         bytes += header.text.size();
-        if (header.name != kPreludeName && stub_header(header.name).empty()) code_ += blanked(header.text, true) + "\n";
+        if (header.name != kPreludeName && stub_header(header.name).empty())
+            codes_.push_back({header.name, blanked(header.text, true)});
     }
-    for (const KernelText& file : source.files) code_ += blanked(file.text, true) + "\n";
+    for (const KernelText& file : source.files) codes_.push_back({file.name, blanked(file.text, true)});
     if (bytes > kMostSourceBytes) reading_.fault(place, "source and headers have more than 16 MiB");
     if (toolkit == "never" && !source.toolkit_folders.empty())
         reading_.fault(place, "the source includes headers of the toolkit, and 'toolkit' says never");
@@ -1088,6 +1095,14 @@ void Loader::check_names() {
     }
 }
 
+// Whether an expression of the file uses a name, also by way of a [let].
+bool Loader::is_used(const std::string& name, const Lets& lets) const {
+    return std::any_of(uses_.begin(), uses_.end(), [&](const auto& use) {
+        const std::vector<std::string> names = lets.names_of(Expression(use.first));
+        return std::find(names.begin(), names.end(), name) != names.end();
+    });
+}
+
 // Lets that the source uses become macros. Their value may depend on problem and compile parameters.
 void Loader::choose_constants() {
     FamilyDefinition& family = reading_.file().family;
@@ -1097,9 +1112,36 @@ void Loader::choose_constants() {
     } catch (const Error&) {
         return;
     }
-    const std::string seen = seen_by_autotune(code_);
+    MacroNames names{{"AUTOTUNE"}};
+    for (const Parameter& parameter : family.parameters)
+        if (parameter.kind == ParameterKind::compile) names.defined.insert(parameter.name);
+    for (const Let& let : op_.lets) names.defined.insert(let.name);
+    std::vector<SourceSeen> seen;
+    for (const Code& code : codes_) seen.push_back(seen_by_compiler(code.text, names));
+    const auto is_mentioned = [&](const std::string& name) {
+        return std::any_of(seen.begin(), seen.end(),
+                           [&](const SourceSeen& each) { return mentions(each.text, name) || mentions(each.directives, name); });
+    };
+    // "hotspot.cu:12", where the source defines a macro of this name itself; empty: nowhere.
+    const auto definition = [&](const std::string& name) -> std::string {
+        for (std::size_t i = 0; i < seen.size(); ++i)
+            for (const SourceSeen::Define& define : seen[i].defines)
+                if (define.name == name) return codes_[i].file + ":" + std::to_string(define.line);
+        return "";
+    };
     for (const Let& let : op_.lets) {
-        if (!mentions(seen, let.name) || declares(seen, let.name)) continue;
+        if (!is_mentioned(let.name)) continue;
+        if (const std::string defined = definition(let.name); !defined.empty()) {
+            reading_.fault(name_places_[let.name],
+                           "[let] " + let.name + ": the source defines '" + let.name + "' itself at " + defined +
+                               ", so this one stays out of the source; put that line into `#ifndef " + let.name + "`",
+                           true);
+            continue;
+        }
+        // A variable of the source. Where it is not declared the compiler says so.
+        const bool is_declared =
+            std::any_of(seen.begin(), seen.end(), [&](const SourceSeen& each) { return declares(each.text, let.name); });
+        if (is_declared) continue;
         bool is_constant = true;
         for (const std::string& name : lets->names_of(Expression(let.value))) {
             const auto& of_device = device_names();
@@ -1116,8 +1158,21 @@ void Loader::choose_constants() {
         if (is_constant) family.constants.push_back(let.name);
     }
     for (const Parameter& parameter : family.parameters) {
-        if (parameter.kind == ParameterKind::launch || op_.source.files.empty() || mentions(code_, parameter.name)) continue;
-        reading_.fault(name_places_[parameter.name], "the source does not use parameter " + parameter.name, true);
+        if (parameter.kind == ParameterKind::launch || op_.source.files.empty()) continue;
+        if (const std::string defined = definition(parameter.name); !defined.empty()) {
+            reading_.fault(name_places_[parameter.name],
+                           "the source defines parameter " + parameter.name + " itself at " + defined +
+                               ", so its values never reach the kernel; put that line into `#ifndef " + parameter.name +
+                               "` or `#ifndef AUTOTUNE`");
+        } else if (!is_mentioned(parameter.name)) {
+            reading_.file().unseen_parameters.push_back(parameter.name);
+            reading_.fault(
+                name_places_[parameter.name],
+                "the source does not use parameter " + parameter.name +
+                    (is_used(parameter.name, *lets) ? "; add kind = \"launch\", which says that it changes the launch alone"
+                                                    : ", and neither does a step"),
+                true);
+        }
     }
 }
 

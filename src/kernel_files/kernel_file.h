@@ -15,9 +15,10 @@ namespace autotune::kernel_files {
 struct KernelFile {
     std::string path;
     std::string text;
-    FamilyDefinition family;                   // with its op
-    std::map<std::string, Place> expressions;  // by their text; the first place of each
-    std::vector<std::string> bad_expressions;  // expressions that do not parse, which has been reported
+    FamilyDefinition family;                     // with its op
+    std::map<std::string, Place> expressions;    // by their text; the first place of each
+    std::vector<std::string> bad_expressions;    // expressions that do not parse, which has been reported
+    std::vector<std::string> unseen_parameters;  // compile parameters that the source does not use, which has been reported
 
     const OpDefinition& op() const { return *family.op; }
     // The finding of an expression's error, at its place.

@@ -143,48 +143,149 @@ std::string with_c_names(const std::string& text, const std::vector<std::string>
 }
 
 bool mentions(std::string_view code, std::string_view word) {
-    return find_word(code, word) != std::string_view::npos;
+    for (std::size_t at = find_word(code, word); at != std::string_view::npos; at = find_word(code, word, at + 1)) {
+        const std::string_view left = before(code, at);
+        if (!left.ends_with('.') && !left.ends_with("->") && !left.ends_with("::")) return true;
+    }
+    return false;
 }
 
 bool declares(std::string_view code, std::string_view word) {
+    constexpr std::array<std::string_view, 6> kBeforeValues = {"return", "case", "else", "if", "elif", "unroll"};
+    constexpr std::array<std::string_view, 11> kTypes = {"void", "char", "short", "int",    "long",        "unsigned",
+                                                         "half", "bool", "float", "double", "__restrict__"};
     for (std::size_t at = find_word(code, word); at != std::string_view::npos; at = find_word(code, word, at + 1)) {
         const std::size_t next = after_blanks(code, at + word.size());
         if (next < code.size() && code[next] == '=' && (next + 1 == code.size() || code[next + 1] != '=')) return true;
-        const std::string_view left = before(code, at);
+        std::string_view left = before(code, at);
+        const bool is_pointer = left.ends_with('*') || left.ends_with('&');
+        while (left.ends_with('*') || left.ends_with('&')) left = before(left, left.size() - 1);
         std::size_t begin = left.size();
         while (begin > 0 && is_word(left[begin - 1])) --begin;
         const std::string_view previous = left.substr(begin);
         // A number, as in `#line 4`, or a word after which a value may stand.
         if (previous.empty() || (previous[0] >= '0' && previous[0] <= '9')) continue;
-        constexpr std::array<std::string_view, 8> kBeforeValues = {"return", "case",   "else",   "if",
-                                                                   "elif",   "unroll", "define", "defined"};
+        // `a * word` may be a product.
+        const bool is_type = std::find(kTypes.begin(), kTypes.end(), previous) != kTypes.end();
+        if (is_pointer && !is_type) continue;
         if (std::find(kBeforeValues.begin(), kBeforeValues.end(), previous) == kBeforeValues.end()) return true;
     }
     return false;
 }
 
-std::string seen_by_autotune(std::string_view code) {
-    std::string out;
-    int depth = 0;  // of conditionals inside a block that is left out; 0: outside
+namespace {
+
+enum class Answer : std::uint8_t { no, unknown, yes };
+
+Answer negated(Answer answer) {
+    return answer == Answer::unknown ? answer : answer == Answer::yes ? Answer::no : Answer::yes;
+}
+
+// A conditional of the preprocessor while its lines are read.
+struct Conditional {
+    Answer outside;  // whether the lines around it are compiled
+    Answer taken;    // whether one of its earlier branches is
+    Answer now;
+};
+
+std::string_view stripped(std::string_view text) {
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+// The word at the beginning of a text, which it leaves behind.
+std::string_view take_word(std::string_view& text) {
+    text = stripped(text);
+    std::size_t end = 0;
+    while (end < text.size() && is_word(text[end])) ++end;
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(end);
+    return word;
+}
+
+Answer is_defined(std::string_view name, const MacroNames& names) {
+    if (names.defined.contains(std::string(name))) return Answer::yes;
+    if (names.perhaps.contains(std::string(name))) return Answer::unknown;
+    for (const std::string_view always : {"__CUDACC__", "__CUDACC_RTC__", "__CUDA_ARCH__", "__cplusplus"})
+        if (name == always) return Answer::yes;
+    return name.starts_with('_') ? Answer::unknown : Answer::no;
+}
+
+// The value of `defined(A)`, `!defined A`, 0, 1, and of several of them joined by && or by ||.
+Answer value_of(std::string_view condition, const MacroNames& names) {
+    condition = stripped(condition);
+    for (const std::string_view join : {"||", "&&"}) {
+        const std::size_t at = condition.find(join);
+        if (at == std::string_view::npos) continue;
+        const std::string_view first = condition.substr(0, at);
+        if (std::count(first.begin(), first.end(), '(') != std::count(first.begin(), first.end(), ')')) return Answer::unknown;
+        const Answer left = value_of(first, names), right = value_of(condition.substr(at + 2), names);
+        return join == "||" ? std::max(left, right) : std::min(left, right);
+    }
+    if (condition.starts_with('!')) return negated(value_of(condition.substr(1), names));
+    if (condition == "0") return Answer::no;
+    if (condition == "1") return Answer::yes;
+    if (take_word(condition) != "defined") return Answer::unknown;
+    condition = stripped(condition);
+    if (condition.starts_with('(') && condition.ends_with(')')) condition = condition.substr(1, condition.size() - 2);
+    const std::string_view name = take_word(condition);
+    return stripped(condition).empty() && !name.empty() ? is_defined(name, names) : Answer::unknown;
+}
+
+}  // namespace
+
+SourceSeen seen_by_compiler(std::string_view code, MacroNames& names) {
+    SourceSeen seen;
+    std::vector<Conditional> open;
+    std::size_t number = 0;
     while (!code.empty()) {
-        const std::size_t end = std::min(code.find('\n'), code.size() - 1) + 1;
+        // A line with those that continue it.
+        std::size_t end = std::min(code.find('\n'), code.size() - 1) + 1;
+        std::size_t lines = 1;
+        const bool is_directive = stripped(code.substr(0, end)).starts_with('#');
+        while (is_directive && end < code.size() && before(code, end).ends_with('\\')) {
+            end = std::min(code.find('\n', end), code.size() - 1) + 1;
+            ++lines;
+        }
         const std::string_view line = code.substr(0, end);
         code.remove_prefix(end);
-        std::string words;
-        for (const char c : line)
-            if (!is_blank(c)) words += c;
-        if (depth == 0) {
-            if (words == "#ifndefAUTOTUNE") {
-                depth = 1;
-            } else {
-                out += line;
-            }
+        const std::size_t first = number + 1;
+        number += lines;
+        const Answer now = open.empty() ? Answer::yes : open.back().now;
+        const std::string blank(lines, '\n');
+        if (!is_directive) {
+            seen.text += now == Answer::no ? blank : std::string(line);
+            seen.directives += blank;
             continue;
         }
-        if (words.starts_with("#if")) ++depth;
-        if (words.starts_with("#endif") || (depth == 1 && words == "#else")) --depth;
+        seen.text += blank;
+        seen.directives += now == Answer::no ? blank : std::string(line);
+        std::string_view rest = stripped(line).substr(1);
+        const std::string_view what = take_word(rest);
+        if (what == "if" || what == "ifdef" || what == "ifndef") {
+            Answer value = what == "if" ? value_of(rest, names) : is_defined(take_word(rest), names);
+            if (what == "ifndef") value = negated(value);
+            open.push_back({now, value, std::min(now, value)});
+        } else if ((what == "elif" || what == "else") && !open.empty()) {
+            Conditional& inside = open.back();
+            const Answer value = std::min(negated(inside.taken), what == "else" ? Answer::yes : value_of(rest, names));
+            inside.taken = std::max(inside.taken, value);
+            inside.now = std::min(inside.outside, value);
+        } else if (what == "endif" && !open.empty()) {
+            open.pop_back();
+        } else if ((what == "define" || what == "undef") && now != Answer::no) {
+            const std::string name(take_word(rest));
+            if (what == "define" && now == Answer::yes) {
+                names.defined.insert(name);
+                seen.defines.push_back({name, first});
+            } else if (!names.defined.contains(name) || what == "undef") {
+                names.defined.erase(name);
+                names.perhaps.insert(name);
+            }
+        }
     }
-    return out;
+    return seen;
 }
 
 std::vector<IncludeFound> includes_in(std::string_view text) {

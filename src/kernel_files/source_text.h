@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,15 +26,32 @@ std::vector<KernelFound> kernels_in(std::string_view text);
 // kept.
 std::string with_c_names(const std::string& text, const std::vector<std::string>& names);
 
-// Whether the code contains the word as an identifier.
+// Whether the code uses the word as an identifier, and not only as the name of a member.
 bool mentions(std::string_view code, std::string_view word);
 
 // Whether the code declares this name itself: as a word after another one, or by assigning to it. Then it must not become a
-// macro.
+// macro. REQUIRES: the code has no directives.
 bool declares(std::string_view code, std::string_view word);
 
-// The code without the blocks between `#ifndef AUTOTUNE` and their `#else` or `#endif`, which autotune never compiles.
-std::string seen_by_autotune(std::string_view code);
+// Names of macros at one place of a source.
+struct MacroNames {
+    std::set<std::string> defined;
+    std::set<std::string> perhaps = {};  // it depends on conditions that are not understood
+};
+
+// The part of a source that autotune's compiler may see. Both texts keep the line ends of the whole.
+struct SourceSeen {
+    std::string text;        // without directives
+    std::string directives;  // nothing else
+    struct Define {
+        std::string name;
+        std::size_t line = 0;
+    };
+    std::vector<Define> defines = {};  // those that it certainly sees
+};
+// Follows #ifdef, #ifndef and #if defined(...); of other conditions both branches count. `names`: the macros before the source,
+// then those behind it. REQUIRES: the code has no comments.
+SourceSeen seen_by_compiler(std::string_view code, MacroNames& names);
 
 struct IncludeFound {
     std::string name;

@@ -87,6 +87,64 @@ TEST(KernelFile, ALetIsAMacroWhereTheSourceUsesItAndHasNoNameLikeIt) {
     EXPECT_THAT(constants(), IsEmpty());
 }
 
+// As sources for other tuners are written: values of their own, unless somebody gives some.
+TEST(KernelFile, ALetThatTheSourceGuardsIsAMacro) {
+    const Folder folder;
+    const auto loaded = [&](const std::string& more) {
+        folder.put("scale.cu", kSource + more);
+        return folder.with("format = 1", "format = 1");
+    };
+    for (const std::string guard :
+         {"#ifndef items\n#define items 7\n#endif\n", "#if !defined(items) && 1\n#define items \\\n 7\n#endif\n",
+          "#ifdef items\n#else\n#define items 7\n#endif\n", "#ifndef AUTOTUNE\n#define items 7\n#endif\n"}) {
+        const Loaded guarded = loaded(guard + "__device__ int more() { return items; }\n");
+        EXPECT_THAT(guarded.file.family.constants, ElementsAre("items")) << guard;
+        EXPECT_THAT(guarded.findings, IsEmpty()) << guard;
+    }
+    const Loaded in_a_macro = loaded("#define twice items * 2\n__device__ int more() { return twice; }\n");
+    EXPECT_THAT(in_a_macro.file.family.constants, ElementsAre("items"));
+    const Loaded member = loaded("struct A { int x; };\n__device__ int more(A a) { return a.items; }\n");
+    EXPECT_THAT(member.file.family.constants, IsEmpty()) << "the name of a member alone";
+}
+
+TEST(KernelFile, SaysWhichLetsStayOutOfTheSource) {
+    const Folder folder;
+    const auto told = [&](const std::string& more) {
+        folder.put("scale.cu", kSource + more);
+        return folder.told("format = 1", "format = 1");
+    };
+    EXPECT_THAT(told("#define items 7\n__device__ int more() { return items; }\n"),
+                ElementsAre(HasSubstr("warning: [let] items: the source defines 'items' itself at scale.cu:17, so this one stays "
+                                      "out of the source; put that line into `#ifndef items`")));
+    EXPECT_THAT(told("__device__ int more() { int items = 2; return items; }\n"), IsEmpty()) << "a variable of the source";
+    EXPECT_THAT(folder.with("format = 1", "format = 1").file.family.constants, IsEmpty());
+    EXPECT_THAT(told("__device__ float more(float *items) { return *items; }\n"), IsEmpty());
+    EXPECT_THAT(folder.with("format = 1", "format = 1").file.family.constants, IsEmpty());
+}
+
+TEST(KernelFile, RefusesASourceThatDefinesAParameterItself) {
+    const Folder folder;
+    const auto told = [&](const std::string& more) {
+        folder.put("scale.cu", kSource + more);
+        return folder.told("format = 1", "format = 1");
+    };
+    EXPECT_THAT(told("#define width 4\n"),
+                ElementsAre(HasSubstr("scale.toml:28:1: the source defines parameter width itself at scale.cu:17, so its values "
+                                      "never reach the kernel")));
+    EXPECT_THAT(told("#ifndef some_tuner\n#define width 4\n#endif\n"), ElementsAre(HasSubstr("at scale.cu:18")))
+        << "nobody defines some_tuner";
+    EXPECT_THAT(told("#if threads > 64\n#define width 4\n#endif\n"), IsEmpty()) << "a condition that is not understood";
+    EXPECT_THAT(told("#ifndef __CUDACC_RTC__\n#define width 4\n#endif\n"), IsEmpty());
+}
+
+TEST(KernelFile, TensorsMayHaveCapitals) {
+    const Folder folder;
+    std::string text = kFile;
+    for (std::size_t at = text.find("\"x\""); at != std::string::npos; at = text.find("\"x\"")) text.replace(at, 3, "\"X\"");
+    folder.put("scale.toml", text);
+    EXPECT_THAT(load(folder.path("scale.toml"), {}).findings, IsEmpty());
+}
+
 struct Bad {
     const char* name;
     const char* from;
@@ -170,7 +228,11 @@ const Bad kBad[] = {
     {"FloatInAGrid", "ceil_div(n, items)", "n / 2.0", "a float stands where an integer is expected"},
     {"UnknownFill", "access = \"in\"", "access = \"in\"\nfill = \"gauss\"", "there is no fill 'gauss'"},
     {"ExampleOfAnotherRank", "examples = [\"1000\", \"1\"]", "examples = [\"1000x2\"]", "'1000x2' is no shape of the extents n"},
-    {"UnusedParameter", "name = \"width\"", "name = \"unheard\"", "warning: the source does not use parameter unheard"},
+    {"UnusedParameter", "name = \"width\"", "name = \"unheard\"",
+     "warning: the source does not use parameter unheard, and neither does a step"},
+    {"ParameterOfTheLaunchAlone", "[[config]]",
+     "[[parameter]]\nname = \"blocks\"\nvalues = [1, 2]\n[[workspace]]\nname = \"w\"\nbytes = \"blocks\"\n[[config]]",
+     "the source does not use parameter blocks; add kind = \"launch\", which says that it changes the launch alone"},
     {"ConfigOfUnknownParameter", "width = 1 }", "widht = 1 }", "there is no parameter 'widht' (did you mean width?)"},
     {"AccessWord", "access = \"out\"", "access = \"output\"", "'access' is one of in, out, inout, not 'output'"},
 };

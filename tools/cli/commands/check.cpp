@@ -70,7 +70,11 @@ ExitCode run_check(Session& session, const Arguments& arguments) {
         }
         for (const KernelFinding& finding : loaded.findings) session.out() << finding.told() << "\n";
         if (faults == 0) {
-            session.out() << path << ": nothing is wrong. " << told << "\n";
+            const std::size_t warnings = loaded.findings.size();
+            const std::string verdict = warnings == 0   ? "nothing is wrong"
+                                        : warnings == 1 ? "one warning, no errors"
+                                                        : fmt::format("{} warnings, no errors", warnings);
+            session.out() << fmt::format("{}: {}. {}\n", path, verdict, told);
         } else {
             session.out() << fmt::format("{}: {} to put right\n", path,
                                          faults == 1 ? "one thing" : fmt::format("{} things", faults));

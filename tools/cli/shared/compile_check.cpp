@@ -180,9 +180,16 @@ class CompileCheck {
         return code;
     }
 
+    bool is_unseen(const std::string& parameter) const {
+        const std::vector<std::string>& unseen = file_.unseen_parameters;
+        return std::find(unseen.begin(), unseen.end(), parameter) != unseen.end();
+    }
+
     void check_parameters(const std::vector<Unit>& units) {
         const std::string code = code_of_steps(units.front()), reference = code_of_reference(units.front());
         if (code.empty()) return;
+        std::vector<std::pair<std::string, std::size_t>> without_effect;
+        std::size_t tried = 0;
         for (const Parameter& parameter : space_.parameters) {
             std::size_t pairs = 0, alike = 0;
             bool changes_reference = false;
@@ -192,12 +199,26 @@ class CompileCheck {
                 alike += code_of_steps(unit) == code ? 1 : 0;
                 changes_reference = changes_reference || code_of_reference(unit) != reference;
             }
-            if (pairs > 0 && alike == pairs)
-                add("parameter " + parameter.name + " changes nothing in the machine code of " + std::to_string(pairs) +
-                        (pairs == 1 ? " pair" : " pairs") + " of configs",
-                    true);
             if (changes_reference) add("the reference depends on parameter " + parameter.name + "; it must not");
+            if (pairs == 0 || is_unseen(parameter.name)) continue;
+            ++tried;
+            if (alike == pairs) without_effect.emplace_back(parameter.name, pairs);
         }
+        if (tried > 1 && without_effect.size() == tried) {
+            add("no parameter reaches the kernels: their machine code is the same in all configs tried. Does " +
+                file_.op().source.files.front().name + " give " + join(space_names()) + " values of its own?");
+            return;
+        }
+        for (const auto& [parameter, pairs] : without_effect)
+            add("parameter " + parameter + " changes nothing in the machine code in " +
+                    (pairs == 1 ? "the only pair" : "any of the " + std::to_string(pairs) + " pairs") + " of configs tried",
+                true);
+    }
+    std::vector<std::string> space_names() const {
+        std::vector<std::string> names;
+        for (const Parameter& parameter : space_.parameters)
+            if (parameter.kind == ParameterKind::compile && !is_unseen(parameter.name)) names.push_back(parameter.name);
+        return names;
     }
 
     Session& session_;
