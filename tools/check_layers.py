@@ -26,7 +26,7 @@ ARROWS = {
     "db": ["src/records"],
     # Which kernel serves a problem: from files and predictions, without a GPU.
     "src/dispatch": ["src/catalogue", "db"],
-    "src/runtime": ["src/jit", "src/dispatch", "db", "include/autotune", "src/runtime/ops"],
+    "src/runtime": ["src/jit", "src/dispatch", "src/kernel_files", "db", "include/autotune", "src/runtime/ops"],
     # The public structs and functions of single ops: the only part of the library that names one.
     "src/runtime/ops": ["src/runtime"],
     # The rooms of the tuner. Rooms that decide (search, replay) use neither a GPU nor a process.

@@ -418,6 +418,9 @@ AUTOTUNE_API autotune_status autotune_tuned_attention_bwd(autotune_handle handle
  *   right, compute, max_q, max_kv. A call's scalar: scale, f32.
  * - attention_bwd: q, k, v, o, lse, do, dq, dk, dv; the same, and deterministic (yes, any).
  *
+ * - user_NAME: the op of a kernel file, by autotune_kernel_open(). Tensors, scalars and attributes are those of the file, in its
+ *   order. An extent that is no tensor's dimension by itself is an integer attribute of its name.
+ *
  * Tensors of a problem are found by name. A call passes addresses and scalars in the order of this table. */
 
 #define AUTOTUNE_MAX_DIMS 5
@@ -509,6 +512,26 @@ AUTOTUNE_API autotune_status autotune_plan_create(autotune_handle handle, const 
  * Errors: INVALID_ARGUMENT, NO_GPU, NO_CONTEXT, NO_KERNEL, COMPILE_FAILED, OUT_OF_MEMORY, DRIVER_ERROR, FORKED, INTERNAL_ERROR.
  * Capture: safe. */
 AUTOTUNE_API autotune_status autotune_warm(autotune_handle handle, const autotune_problem* problem, size_t* kernels);
+
+/* ---- kernels of the program's own ----
+ *
+ * A kernel file describes a CUDA kernel of the program (docs/kernel_files.md). Its op is then one of the ops above: plans,
+ * one-call forms and misses work as for any other. A plan has the winner of the same file and problem if there is one, else the
+ * nearest winner of the same file, else the file's default config. */
+
+/* Reads the kernel file at `path`, its source and its headers, and makes its op known to this handle; compiles nothing, starts
+ * nothing. The file is code that will run with the rights of this process. The same content again is the same op; another content
+ * of an op that this handle has opened is INVALID_ARGUMENT. Writes the op's name, "user_" and that of the file, to `name`, at
+ * most
+ * `*bytes` bytes including the terminating zero, and sets *bytes to the size of the whole name; `name` may be NULL.
+ * Errors: INVALID_ARGUMENT with the file's first fault, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
+AUTOTUNE_API autotune_status autotune_kernel_open(autotune_handle handle, const char* path, char* name, size_t* bytes);
+
+/* How problems and calls of an opened op are described, a line for each, in the order of a call: "tensor NAME in" (out, inout),
+ * "scalar NAME f32" (i32, u64), "attribute NAME VALUE VALUE ...", "extent NAME of tensors" (of attributes). Writes like
+ * autotune_kernel_open().
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
+AUTOTUNE_API autotune_status autotune_kernel_interface(autotune_handle handle, const char* name, char* text, size_t* bytes);
 
 /* Facts about a plan. Set struct_size before the call. Members that this library does not know yet are set to 0. */
 typedef struct autotune_plan_facts {

@@ -263,7 +263,7 @@ inline void tuned_attention_bwd(const Handle& handle, const autotune_attention_p
 class Description {
   public:
     // Without tensors.
-    explicit Description(const char* op) : op_(op) {}
+    explicit Description(std::string op) : op_(std::move(op)) {}
     // Strides in elements; none: dense. `align`: the address is a multiple of this many bytes; 0: 16. At most AUTOTUNE_MAX_DIMS
     // extents; throws std::length_error for more, or if there are not as many strides as extents.
     Description& tensor(const char* name, autotune_dtype type, std::initializer_list<std::int64_t> extents,
@@ -290,13 +290,23 @@ class Description {
         attributes_.push_back(made);
         return *this;
     }
+    // An attribute that is an integer.
+    Description& integer(const char* name, std::int64_t value) {
+        autotune_attribute made = {};
+        made.struct_size = sizeof(made);
+        made.name = name;
+        made.kind = AUTOTUNE_ATTRIBUTE_INTEGER;
+        made.integer = value;
+        attributes_.push_back(made);
+        return *this;
+    }
     // For functions of autotune.h; points into this.
     autotune_problem problem() const {
-        return {sizeof(autotune_problem), op_, tensors_.data(), tensors_.size(), attributes_.data(), attributes_.size()};
+        return {sizeof(autotune_problem), op_.c_str(), tensors_.data(), tensors_.size(), attributes_.data(), attributes_.size()};
     }
 
   private:
-    const char* op_;
+    std::string op_;
     std::vector<autotune_tensor> tensors_;
     std::vector<autotune_attribute> attributes_;
 };
@@ -315,5 +325,91 @@ inline void tuned(const Handle& handle, const Description& description, std::ini
     const autotune_problem problem = description.problem();
     throw_if_failed(autotune_tuned(handle.get(), &problem, &call, stream));
 }
+
+// A number of a call with its type.
+struct CallScalar : autotune_scalar {
+    CallScalar(float number) : autotune_scalar{} {  // NOLINT: calls pass plain numbers
+        type = AUTOTUNE_SCALAR_F32;
+        value.f32 = number;
+    }
+    CallScalar(std::int32_t number) : autotune_scalar{} {  // NOLINT
+        type = AUTOTUNE_SCALAR_I32;
+        value.i32 = number;
+    }
+    CallScalar(std::uint64_t number) : autotune_scalar{} {  // NOLINT
+        type = AUTOTUNE_SCALAR_U64;
+        value.u64 = number;
+    }
+};
+
+// A plan of any op: autotune_plan_create().
+class OpPlan : public PlanBase {
+  public:
+    // Throws StatusError.
+    OpPlan(const Handle& handle, const Description& description) : OpPlan(handle.get(), description) {}
+    // The same for a handle of autotune.h.
+    OpPlan(autotune_handle handle, const Description& description) : PlanBase(make(handle, description)) {}
+
+    // Device memory for one call at a time: workspace_bytes() of it.
+    struct Workspace {
+        void* address = nullptr;
+        std::size_t bytes = 0;
+    };
+    // autotune_run(): enqueues the kernels on `stream` and does nothing else; may be captured. `tensors`: addresses in the op's
+    // order. Throws StatusError.
+    void run(std::initializer_list<const void*> tensors, std::initializer_list<CallScalar> scalars, CUstream_st* stream,
+             Workspace workspace) const {
+        const std::vector<autotune_scalar> values(scalars.begin(), scalars.end());
+        const autotune_call call = {sizeof(autotune_call), tensors.begin(),   tensors.size(), values.data(),
+                                    values.size(),         workspace.address, workspace.bytes};
+        throw_if_failed(autotune_run(get(), &call, stream));
+    }
+    // For plans that need no workspace.
+    void run(std::initializer_list<const void*> tensors, std::initializer_list<CallScalar> scalars, CUstream_st* stream) const {
+        run(tensors, scalars, stream, Workspace());
+    }
+
+  private:
+    static autotune_plan make(autotune_handle handle, const Description& description) {
+        const autotune_problem problem = description.problem();
+        autotune_plan raw = nullptr;
+        throw_if_failed(autotune_plan_create(handle, &problem, &raw));
+        return raw;
+    }
+};
+
+// A kernel of the program's own, opened by its file: autotune_kernel_open(). The handle must outlive it.
+class Kernel {
+  public:
+    // Reads the file; compiles nothing. Throws StatusError with the file's first fault.
+    Kernel(const Handle& handle, const std::string& path) : handle_(handle.get()) {
+        std::size_t bytes = 0;
+        throw_if_failed(autotune_kernel_open(handle_, path.c_str(), nullptr, &bytes));
+        op_.resize(bytes);
+        throw_if_failed(autotune_kernel_open(handle_, path.c_str(), op_.data(), &bytes));
+        op_.resize(bytes - 1);
+    }
+
+    // "user_" and the name in the file.
+    const std::string& op() const noexcept { return op_; }
+    // A problem to which tensors and attributes are added.
+    Description problem() const { return Description(op_); }
+    // The plan of a problem: make it before a capture, because that may compile.
+    OpPlan plan(const Description& description) const { return OpPlan(handle_, description); }
+    // One call on `stream` by the best config known: see autotune_tuned(). `tensors` and `scalars` in the order of the file.
+    // Throws StatusError.
+    void operator()(const Description& description, std::initializer_list<const void*> tensors,
+                    std::initializer_list<CallScalar> scalars, CUstream_st* stream) const {
+        const std::vector<autotune_scalar> values(scalars.begin(), scalars.end());
+        const autotune_call call = {
+            sizeof(autotune_call), tensors.begin(), tensors.size(), values.data(), values.size(), nullptr, 0};
+        const autotune_problem problem = description.problem();
+        throw_if_failed(autotune_tuned(handle_, &problem, &call, stream));
+    }
+
+  private:
+    autotune_handle handle_;
+    std::string op_;
+};
 
 }  // namespace autotune

@@ -31,6 +31,7 @@ from .errors import (
     WorkspaceTooSmall,
 )
 from .handle import U64, Handle, Launch, Plan, PlanInfo, Scalar, default_handle
+from .kernel import Kernel
 from .ops import *  # noqa: F403 - one function for each op
 from .problem import Attribute, Problem, Tensor
 from .report import Report, report
@@ -51,6 +52,7 @@ __all__ = [
     "Handle",
     "InternalError",
     "InvalidArgument",
+    "Kernel",
     "Launch",
     "Misaligned",
     "NoContext",

@@ -137,6 +137,11 @@ supports = _declare(_library, "autotune_supports", ctypes.c_int, _p, ctypes.POIN
 problem_key = _declare(
     _library, "autotune_problem_key", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
 )
+kernel_open = _declare(_library, "autotune_kernel_open", ctypes.c_int, _p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t))
+kernel_interface = _declare(
+    _library, "autotune_kernel_interface", ctypes.c_int, _p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+)
+refresh = _declare(_library, "autotune_refresh", ctypes.c_int, _p)
 plan_create = _declare(_library, "autotune_plan_create", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(_p))
 plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.POINTER(FactsStruct))
 plan_is_outdated = _declare(_library, "autotune_plan_is_outdated", ctypes.c_int, _p, ctypes.POINTER(ctypes.c_int))

@@ -9,7 +9,7 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
 
 from . import _library
 from ._checked import INT32, UINT64, Path, integer, path, word
@@ -18,6 +18,9 @@ from ._nvrtc import nvrtc_of_this_python, with_this_pythons
 from .arrays import Address, Placed, Stream, check_current_device, check_devices, placed, stream_handle
 from .errors import InvalidArgument, WorkspaceTooSmall
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from ._schema import OpSchema
 
 ON_MISS = {"compile": 0, "loaded_only": 1, "not_planned": 2, "background": 3}
 LOG_LEVELS = ("debug", "info", "warning")
@@ -98,23 +101,26 @@ def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
             raise InvalidArgument(f"{name} is {number}, which f32 cannot express")
 
 
-def _check_scalars(problem: Problem, scalars: Sequence[Scalar]) -> None:
-    """Raises InvalidArgument if the op has another number of scalars."""
+def _schema_of(problem: Problem, schema: Optional["OpSchema"]) -> Optional["OpSchema"]:
+    """`schema`, or that of a built-in op."""
     from .ops import SCHEMA
 
-    schema = SCHEMA.get(problem.op)
+    return schema or SCHEMA.get(problem.op)
+
+
+def _check_scalars(problem: Problem, scalars: Sequence[Scalar], known: Optional["OpSchema"] = None) -> None:
+    """Raises InvalidArgument if the op has another number of scalars."""
+    schema = _schema_of(problem, known)
     if schema is not None and len(scalars) != len(schema.scalars):
         names = ", ".join(form.name for form in schema.scalars)
         raise InvalidArgument(f"the call passes {len(scalars)} scalars; op {problem.op} takes {len(schema.scalars)}{names and f': {names}'}")
 
 
-def _check_arrays(problem: Problem, arrays: Sequence[Placed]) -> None:
+def _check_arrays(problem: Problem, arrays: Sequence[Placed], known: Optional["OpSchema"] = None) -> None:
     """Raises InvalidArgument for arrays that do not match the problem. Bare addresses are not checked."""
     if all(each.seen is None for each in arrays):
         return
-    from .ops import SCHEMA
-
-    schema = SCHEMA.get(problem.op)
+    schema = _schema_of(problem, known)
     if schema is not None and len(arrays) > len(schema.tensors):
         raise InvalidArgument(f"the call passes {len(arrays)} arrays; op {problem.op} takes {len(schema.tensors)}")
     for form, each in zip(schema.tensors if schema is not None else (), arrays):
@@ -153,8 +159,8 @@ class Plan:
     `run` and the launches of `bind` enqueue kernels and do nothing else: no allocation, no synchronisation, no file access.
     """
 
-    def __init__(self, handle: "Handle", problem: Problem, raw: int):
-        self._handle, self.problem = handle, problem
+    def __init__(self, handle: "Handle", problem: Problem, raw: int, schema: Optional["OpSchema"] = None):
+        self._handle, self.problem, self._schema = handle, problem, schema
         self._address: Optional[int] = raw
         self._device = current_device()
         facts = _library.FactsStruct(ctypes.sizeof(_library.FactsStruct))
@@ -233,11 +239,11 @@ class Plan:
         _library.check(_library.run(self._address, call.pointer, on))
 
     def _call(self, arrays: Sequence[Address], scalars: Sequence[Scalar], workspace: Address, stream: int) -> Call:
-        _check_scalars(self.problem, scalars)
+        _check_scalars(self.problem, scalars, self._schema)
         call, seen = Call(len(arrays), scalars), [placed(array, stream) for array in arrays]
         memory = placed(workspace, stream, describes=False)
         check_devices([each.device for each in (*seen, memory)], self._device, "the plan was made on")
-        _check_arrays(self.problem, seen)
+        _check_arrays(self.problem, seen, self._schema)
         call.set([each.address for each in seen])
         if workspace is not None:
             call.set_workspace(memory, self.info.workspace_bytes)
@@ -381,12 +387,13 @@ class Handle:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Handle belongs to its process and cannot be pickled; make one in the other process: autotune.Handle(...)")
 
-    def plan(self, problem: Problem) -> Plan:
-        """The plan of the problem's winner: looked up, loaded or compiled, which takes up to a second once. Raises NoContext, NoKernel, ..."""
+    def plan(self, problem: Problem, schema: Optional["OpSchema"] = None) -> Plan:
+        """The plan of the problem's winner: looked up, loaded or compiled, which takes up to a second once. `schema`: of the op of a kernel
+        file. Raises NoContext, NoKernel, ..."""
         raw = ctypes.c_void_p()
         with self._owned as address:
             _library.check(_library.plan_create(address, ctypes.byref(problem.struct), ctypes.byref(raw)))
-        return Plan(self, problem, raw.value or 0)
+        return Plan(self, problem, raw.value or 0, schema)
 
     def supports(self, problem: Problem) -> bool:
         """Whether a kernel family can do the problem on the current context's device. Raises InvalidArgument for an invalid problem."""
@@ -416,6 +423,11 @@ class Handle:
         call.set(addresses)
         with self._owned as handle:
             _library.check(_library.tuned(handle, ctypes.byref(problem.struct), ctypes.byref(call.struct), stream))
+
+    def refresh(self) -> None:
+        """Plans that were made before are looked up again the next time they are requested, so that new winners are used."""
+        with self._owned as address:
+            _library.check(_library.refresh(address))
 
     def flush_misses(self) -> None:
         """Writes the recorded misses that are not in the database yet."""

@@ -149,7 +149,12 @@ def _finalists(evidence: Optional[Mapping[str, Any]]) -> List[Finalist]:
 
 def words_of(problem: Problem) -> Dict[str, str]:
     """A problem in the command's words: {"op": "gemm", "shape": "16x4096x4096", "layout": "nt", ...}."""
-    op, *words, shape = problem.key.split(" ")
+    return words_of_key(problem.key)
+
+
+def words_of_key(key: str) -> Dict[str, str]:
+    """The same for a key that is at hand."""
+    op, *words, shape = key.split(" ")
     return {"op": op, "shape": shape, **dict(word.split("=", 1) for word in words)}
 
 

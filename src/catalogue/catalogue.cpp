@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Texts = std::vector<std::pair<std::string, DeviceText>>;
+using Texts = std::vector<std::pair<std::string, std::shared_ptr<const DeviceText>>>;
 
 constexpr std::string_view kHarness = "common/harness.cuh";
 constexpr std::string_view kKernelFile = "/kernel.cuh";
@@ -29,7 +29,7 @@ constexpr std::string_view kReferenceFile = "/op/reference.cuh";
 const DeviceText& text_named(const Texts& texts, std::string_view name) {
     const auto found = std::find_if(texts.begin(), texts.end(), [&](const auto& entry) { return entry.first == name; });
     check(found != texts.end(), "no device text is embedded for '" + std::string(name) + "'");
-    return found->second;
+    return *found->second;
 }
 
 bool is_header(std::string_view file) {
@@ -172,27 +172,45 @@ Catalogue Catalogue::from_directory(const std::string& directory) {
 }
 
 Catalogue::Catalogue(const std::string& directory) {
-    ops_ = registry().ops;
-    families_ = registry().families;
-    std::sort(families_.begin(), families_.end(), is_before);
+    auto contents = std::make_shared<Contents>();
+    contents->ops = registry().ops;
+    contents->families = registry().families;
+    std::sort(contents->families.begin(), contents->families.end(), is_before);
     for (const EmbeddedFile& file : registry().files) {
         DeviceText text(text_of(file, directory));
         if (is_header(file.name)) {
             headers_.push_back({std::string(file.name), std::move(text)});
         } else {
-            texts_.emplace_back(file.name, std::move(text));
+            contents->texts.emplace_back(file.name, std::make_shared<const DeviceText>(std::move(text)));
         }
     }
+    show(std::move(contents));
     if (directory.empty()) return;
     add_headers_of(directory, headers_);
     require_effect(directory);
     require_distinct_names(directory);
 }
 
+Catalogue::Catalogue(const Catalogue& other) : headers_(other.headers_) {
+    show(other.kept_.back());
+}
+
+Catalogue& Catalogue::operator=(const Catalogue& other) {
+    if (this == &other) return *this;
+    headers_ = other.headers_;
+    show(other.kept_.back());
+    return *this;
+}
+
+void Catalogue::show(std::shared_ptr<const Contents> contents) {
+    kept_.push_back(std::move(contents));
+    shown_.store(kept_.back().get(), std::memory_order_release);
+}
+
 void Catalogue::require_effect(const std::string& directory) const {
     std::set<std::string_view> included;
-    for (const auto& [name, text] : texts_)
-        for (const TemplateHeader* header : reached_headers(headers_, text)) included.insert(header->name);
+    for (const auto& [name, text] : contents().texts)
+        for (const TemplateHeader* header : reached_headers(headers_, *text)) included.insert(header->name);
     std::vector<std::string> useless;
     for (std::string& name : device_files_below(directory))
         if (!is_embedded(name) && !included.contains(name)) useless.push_back(std::move(name));
@@ -206,9 +224,9 @@ void Catalogue::require_effect(const std::string& directory) const {
 
 // Base names must be distinct, because an identity names a header by its base name.
 void Catalogue::require_distinct_names(const std::string& directory) const {
-    for (const auto& [name, text] : texts_) {
+    for (const auto& [name, text] : contents().texts) {
         const TemplateHeader* before = nullptr;
-        for (const TemplateHeader* header : reached_headers(headers_, text)) {  // ordered by base name
+        for (const TemplateHeader* header : reached_headers(headers_, *text)) {  // ordered by base name
             if (before != nullptr && base_name(before->name) == base_name(header->name)) {
                 const auto& [first, second] = std::minmax(before->name, header->name);
                 throw Error(ErrorCode::usage, "with the templates folder '" + directory + "' " + name +
@@ -225,49 +243,54 @@ void Catalogue::add(FamilyDefinition definition) {
     const std::string name(family->name());
     const std::string op = op_of_family(*family);
     const std::shared_ptr<const OpDefinition>& own = family->definition().op;
+    auto more = std::make_shared<Contents>(contents());
     if (own != nullptr) {
         if (find_op(own->name) != nullptr || own->name != op)
             throw Error(ErrorCode::usage, "there is an op '" + own->name + "' already; choose another name");
-        defined_ops_.push_back(std::make_shared<const DefinedOp>(own));
-        ops_.push_back(defined_ops_.back().get());
-        const DeviceText text(whole_text(own->source));
-        texts_.emplace_back(op + std::string(kReferenceFile), text);
-        texts_.emplace_back(name + std::string(kKernelFile), text);
+        more->defined_ops.push_back(std::make_shared<const DefinedOp>(own));
+        more->ops.push_back(more->defined_ops.back().get());
+        const auto text = std::make_shared<const DeviceText>(whole_text(own->source));
+        more->texts.emplace_back(op + std::string(kReferenceFile), text);
+        more->texts.emplace_back(name + std::string(kKernelFile), text);
     }
-    const bool has_op = std::any_of(ops_.begin(), ops_.end(), [&](const Op* known) { return known->name() == op; });
+    const bool has_op = std::any_of(more->ops.begin(), more->ops.end(), [&](const Op* known) { return known->name() == op; });
     if (!has_op) throw Error(ErrorCode::usage, "family '" + name + "' is of the unknown op '" + op + "'");
     if (find_family(name) != nullptr)
         throw Error(ErrorCode::usage, "there is a family '" + name + "' already; choose another name");
-    defined_.push_back(family);
-    if (own == nullptr) texts_.emplace_back(name + std::string(kKernelFile), DeviceText(family->definition().text));
-    families_.insert(std::upper_bound(families_.begin(), families_.end(), family.get(), is_before), family.get());
+    more->defined.push_back(family);
+    if (own == nullptr)
+        more->texts.emplace_back(name + std::string(kKernelFile), std::make_shared<const DeviceText>(family->definition().text));
+    more->families.insert(std::upper_bound(more->families.begin(), more->families.end(), family.get(), is_before), family.get());
+    show(std::move(more));
 }
 
 std::vector<FamilyDefinition> Catalogue::definitions() const {
     std::vector<FamilyDefinition> all;
-    for (const auto& family : defined_) all.push_back(family->definition());
+    for (const auto& family : contents().defined) all.push_back(family->definition());
     return all;
 }
 
 std::vector<const Family*> Catalogue::families_of(std::string_view op) const {
     std::vector<const Family*> found;
-    std::copy_if(families_.begin(), families_.end(), std::back_inserter(found),
+    const std::vector<const Family*>& all = families();
+    std::copy_if(all.begin(), all.end(), std::back_inserter(found),
                  [&](const Family* family) { return op_of_family(*family) == op; });
     return found;
 }
 
 const Op* Catalogue::find_op(std::string_view name_or_alias) const {
     // Looks for the op's own name first, because building the lists of aliases takes as long as the rest of making a problem.
-    const auto named = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return op->name() == name_or_alias; });
-    if (named != ops_.end()) return *named;
-    const auto found = std::find_if(ops_.begin(), ops_.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });
-    return found == ops_.end() ? nullptr : *found;
+    const std::vector<const Op*>& all = ops();
+    const auto named = std::find_if(all.begin(), all.end(), [&](const Op* op) { return op->name() == name_or_alias; });
+    if (named != all.end()) return *named;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Op* op) { return has_alias(*op, name_or_alias); });
+    return found == all.end() ? nullptr : *found;
 }
 
 const Family* Catalogue::find_family(std::string_view name) const {
-    const auto found =
-        std::find_if(families_.begin(), families_.end(), [&](const Family* family) { return family->name() == name; });
-    if (found != families_.end()) return *found;
+    const std::vector<const Family*>& all = families();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Family* family) { return family->name() == name; });
+    if (found != all.end()) return *found;
     return name == empty_sum_family().name() ? &empty_sum_family() : nullptr;
 }
 
@@ -303,16 +326,16 @@ const Op& Catalogue::op_of(const Problem& problem) const {
 }
 
 const DeviceText& Catalogue::device_text(const Family& family) const {
-    if (&family == &empty_sum_family()) return text_named(texts_, kEmptySumText);
-    return text_named(texts_, std::string(family.name()) + std::string(kKernelFile));
+    if (&family == &empty_sum_family()) return text_named(contents().texts, kEmptySumText);
+    return text_named(contents().texts, std::string(family.name()) + std::string(kKernelFile));
 }
 
 const DeviceText& Catalogue::device_text_of_reference(const Op& op) const {
-    return text_named(texts_, std::string(op.name()) + std::string(kReferenceFile));
+    return text_named(contents().texts, std::string(op.name()) + std::string(kReferenceFile));
 }
 
 const DeviceText& Catalogue::device_text_of_harness() const {
-    return text_named(texts_, kHarness);
+    return text_named(contents().texts, kHarness);
 }
 
 std::string Catalogue::template_identity(const Family& family) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,10 +37,14 @@ class Catalogue {
     // template.
     static Catalogue from_directory(const std::string& directory);
 
-    const std::vector<const Op*>& ops() const { return ops_; }
-    const std::vector<const Family*>& families() const { return families_; }
+    Catalogue(const Catalogue& other);
+    Catalogue& operator=(const Catalogue& other);
+
+    const std::vector<const Op*>& ops() const { return contents().ops; }
+    const std::vector<const Family*>& families() const { return contents().families; }
     // Adds a family that is defined by data, and its op where it brings one. Throws Error{usage} for definitions that
-    // DefinedFamily and DefinedOp refuse, for an unknown op and for a name that is taken.
+    // DefinedFamily and DefinedOp refuse, for an unknown op and for a name that is taken. Other threads may read meanwhile, but
+    // not add. References from before stay valid.
     void add(FamilyDefinition definition);
     // The definitions passed to add(), so that another process can add them as well.
     std::vector<FamilyDefinition> definitions() const;
@@ -75,11 +80,19 @@ class Catalogue {
     void require_effect(const std::string& directory) const;
     void require_distinct_names(const std::string& directory) const;
 
-    std::vector<const Op*> ops_;
-    std::vector<const Family*> families_;                        // in name order
-    std::vector<std::shared_ptr<const DefinedFamily>> defined_;  // those that were added
-    std::vector<std::shared_ptr<const DefinedOp>> defined_ops_;  // the ops that came with them
-    std::vector<std::pair<std::string, DeviceText>> texts_;      // by file name
+    // The part that add() changes: it makes new contents and shows them at once.
+    struct Contents {
+        std::vector<const Op*> ops;
+        std::vector<const Family*> families;                                           // in name order
+        std::vector<std::shared_ptr<const DefinedFamily>> defined;                     // those that were added
+        std::vector<std::shared_ptr<const DefinedOp>> defined_ops;                     // the ops that came with them
+        std::vector<std::pair<std::string, std::shared_ptr<const DeviceText>>> texts;  // by file name
+    };
+    const Contents& contents() const { return *shown_.load(std::memory_order_acquire); }
+    void show(std::shared_ptr<const Contents> contents);
+
+    std::vector<std::shared_ptr<const Contents>> kept_;  // all that were ever shown: others may still read them
+    std::atomic<const Contents*> shown_{nullptr};
     std::vector<TemplateHeader> headers_;
 };
 

@@ -539,7 +539,7 @@ std::optional<std::string> Loader::file_below(const std::string& name, const Pla
 }
 
 void Loader::read_source(const toml::table* table, const toml::table& root) {
-    static const toml::table none;
+    static const auto& none = *new toml::table;
     TableReader reader(reading_, table == nullptr ? none : *table, "[source]");
     const Place place = table == nullptr ? reading_.place_of(root) : reader.place();
     std::vector<std::string> files = reader.texts("files");
@@ -644,10 +644,11 @@ void Loader::read_headers(const std::string& text, const fs::path& from, const s
             continue;
         }
         bool is_in_toolkit = false;
-        for (const std::string& folder : options_.toolkit_folders)
+        for (const std::string& folder : options_.toolkit.folders)
             is_in_toolkit = is_in_toolkit || fs::exists(fs::path(folder) / include.name, ignored);
         if (is_in_toolkit) {
-            op_.source.toolkit_folders = options_.toolkit_folders;
+            op_.source.toolkit_folders = options_.toolkit.folders;
+            op_.source.toolkit_version = options_.toolkit.version;
         } else {
             reading_.fault(here,
                            "<" + include.name +

@@ -8,6 +8,7 @@
 #include "src/core/family/family_definition.h"
 #include "src/core/op/op_definition.h"
 #include "src/kernel_files/finding.h"
+#include "src/kernel_files/toolkit.h"
 
 namespace autotune::kernel_files {
 
@@ -33,9 +34,9 @@ struct Loaded {
 };
 
 struct LoadOptions {
-    std::vector<std::string> taken_names = {};      // names of existing ops and aliases
-    std::vector<std::string> taken_options = {};    // flags of the command, which no attribute may be named after
-    std::vector<std::string> toolkit_folders = {};  // folders to search for cuda_fp16.h and the like
+    std::vector<std::string> taken_names = {};    // names of existing ops and aliases
+    std::vector<std::string> taken_options = {};  // flags of the command, which no attribute may be named after
+    Toolkit toolkit = {};                         // whose headers a source may include
 };
 
 // The words for the types of an argument that is computed, as "i32" in "i32: n * 2".

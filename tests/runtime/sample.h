@@ -34,12 +34,12 @@ class TempFolder {
     std::string path_;
 };
 
-// A config of gemm/mma that is not its default, legal for the problem on the device.
+// A config of gemm/mma, or of the only family of another op, that is not its default, legal for the problem on the device.
 inline Candidate other_than_default(const Catalogue& catalogue, const Problem& problem, const Device& device) {
-    const Family* family = catalogue.find_family("gemm/mma");
+    const Family* family = problem.op == "gemm" ? catalogue.find_family("gemm/mma") : catalogue.families_of(problem.op).front();
     const SearchSpace space = family->space(problem, device);
     for (const Config& config : space.enumerate({}, 50))
-        if (config != space.default_config) return {"gemm/mma", config};
+        if (config != space.default_config) return {std::string(family->name()), config};
     return {};
 }
 

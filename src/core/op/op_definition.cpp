@@ -26,6 +26,16 @@ constexpr double kComputeBound = 20;
     throw Error(ErrorCode::usage, what);
 }
 
+// "[4096, 4096] with strides [4100, 1]".
+std::string text_of(const std::vector<Dim>& dims) {
+    std::vector<std::string> extents, strides;
+    for (const Dim& dim : dims) {
+        extents.push_back(std::to_string(dim.extent));
+        strides.push_back(std::to_string(dim.stride));
+    }
+    return "[" + join(extents) + "] with strides [" + join(strides) + "]";
+}
+
 std::string upper(std::string text) {
     for (char& letter : text)
         if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
@@ -200,6 +210,12 @@ class ReferencePlan {
 bool KernelSource::uses_fast_math() const {
     return std::any_of(options.begin(), options.end(),
                        [](const std::string& option) { return option == "--use_fast_math" || option == "-use_fast_math"; });
+}
+
+bool OpDefinition::is_given_by_a_tensor(const std::string& extent) const {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) {
+        return std::find(tensor.shape.begin(), tensor.shape.end(), extent) != tensor.shape.end();
+    });
 }
 
 std::string OpDefinition::canonical_rules() const {
@@ -378,7 +394,8 @@ Problem DefinedOp::problem(const ProblemRequest& request) const {
     return problem_of(extents, request.options);
 }
 
-// If a dimension's expression is the name of an extent, the dimension gives that extent.
+// If a dimension's expression is the name of an extent, the dimension gives that extent. An extent that no tensor gives is an
+// attribute.
 DescribedProblem DefinedOp::described(const ProblemDescription& description) const {
     const std::string& op = definition_->name;
     const auto given = [&](const std::string& name) -> const TensorDescription* {
@@ -399,11 +416,18 @@ DescribedProblem DefinedOp::described(const ProblemDescription& description) con
                 extents[static_cast<std::size_t>(named - definition_->extents.begin())] = array->dims[i].extent;
         }
     }
-    for (std::size_t i = 0; i < extents.size(); ++i)
-        if (extents[i] < 0)
-            refuse("no tensor of " + op + " has extent " + definition_->extents[i] + " as a dimension of its own");
     std::map<std::string, std::string> attributes;
     for (const Attribute& attribute : description.attributes) attributes[attribute.name] = to_string(attribute.value);
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+        const std::string& extent = definition_->extents[i];
+        if (const auto said = attributes.find(extent); said != attributes.end() && !definition_->is_given_by_a_tensor(extent)) {
+            extents[i] = extent_in(said->second, extent);
+            attributes.erase(said);
+        }
+        if (extents[i] < 0)
+            refuse("no tensor of " + op + " has extent " + extent +
+                   " as a dimension of its own; give it as an integer attribute");
+    }
     DescribedProblem found{problem_of(extents, attributes), {}};
     for (std::size_t i = 0; i < found.problem.tensors.size(); ++i) {
         const Tensor& wanted = found.problem.tensors[i];
@@ -411,7 +435,14 @@ DescribedProblem DefinedOp::described(const ProblemDescription& description) con
         if (array.dtype != wanted.dtype)
             refuse("tensor " + wanted.name + " of " + op + " is " + std::string(to_string(wanted.dtype)) + ", not " +
                    std::string(to_string(array.dtype)));
-        if (array.dims != wanted.dims) refuse("tensor " + wanted.name + " of " + op + " has another shape or other strides");
+        const bool fits = std::equal(
+            array.dims.begin(), array.dims.end(), wanted.dims.begin(), wanted.dims.end(), [&](const Dim& one, const Dim& other) {
+                // The stride of a single element counts for nothing.
+                return one.extent == other.extent && (one.stride == other.stride || one.extent == 1 || wanted.is_empty());
+            });
+        if (!fits)
+            refuse("tensor " + wanted.name + " of " + op + " has shape " + text_of(array.dims) + ", and the op's is " +
+                   text_of(wanted.dims));
         if (array.alignment_bytes < wanted.alignment_bytes)
             refuse("tensor " + wanted.name + " of " + op + " must begin at a multiple of " +
                    std::to_string(wanted.alignment_bytes) + " bytes");

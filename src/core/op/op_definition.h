@@ -72,6 +72,8 @@ struct OpDefinition {
     KernelSource source = {};
 
     bool is_verified() const { return !reference.empty(); }
+    // Whether some tensor has the extent as a dimension of its own; otherwise callers give it as an attribute.
+    bool is_given_by_a_tensor(const std::string& extent) const;
     // Everything that decides what a problem and its right answer are, as one text: part of a template's identity.
     std::string canonical_rules() const;
 };

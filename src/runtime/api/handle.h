@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/runtime/plan/pick_up.h"
@@ -27,6 +28,10 @@ class Handle {
     // Throws Error{no_gpu} without a driver. `general`: kernels that stand in while better ones are compiled in the background;
     // they are compiled here if the policy says so.
     explicit Handle(Settings settings, const std::vector<GeneralKernel>& general = {});
+
+    // Makes the op of a user's kernel file known and returns its name. Throws Error{usage} or Failure{invalid argument}.
+    std::string open_kernel(const std::string& path) { return services_.kernels.open(path); }
+    const OpenedKernels& kernels() const { return services_.kernels; }
 
     // Throws Error{no_valid_config} with the reasons if no family can do the problem on the current context's device.
     void check_supported(const PlanRequest& request);

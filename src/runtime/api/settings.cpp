@@ -118,6 +118,9 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     // The compiler that was installed with this library is searched first.
     if (std::string own = folder_beside_library("lib/autotune"); !own.empty()) settings.library_folders.push_back(std::move(own));
     for (std::string& folder : gpu::library_folders(asked)) settings.library_folders.push_back(std::move(folder));
+    for (const char* name : {"CUDA_PATH", "CUDA_HOME"})
+        if (std::string root = variable(asked, name); !root.empty()) settings.toolkit_roots.push_back(std::move(root));
+    settings.toolkit_roots.emplace_back("/usr/local/cuda");
     fill(settings.pin, options.pin, variable(asked, "AUTOTUNE_PIN"), "");
     for (std::string* path : {&settings.database, &settings.cache_folder, &settings.shipped}) make_absolute(*path);
     if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // the loader searches for a bare name

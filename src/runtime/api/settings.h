@@ -25,6 +25,8 @@ struct Settings {
     std::string warning;  // about how the settings were found; empty: none
     // Folders to search for NVRTC after the loader's own path.
     std::vector<std::string> library_folders{};
+    // Folders of CUDA toolkits, for headers that users' kernels include.
+    std::vector<std::string> toolkit_roots{};
 };
 
 // A variable's value, or nullptr.

@@ -44,6 +44,17 @@ std::string read_call(const autotune_call* given, autotune_call& known) {
     return "";
 }
 
+// As much of a text as the caller's room takes, and the size of all of it.
+void write_text(const std::string& whole, char* text, size_t* bytes) {
+    const std::size_t room = text == nullptr ? 0 : *bytes;
+    if (room > 0) {
+        const std::size_t length = std::min(whole.size(), room - 1);
+        std::memcpy(text, whole.data(), length);
+        text[length] = '\0';
+    }
+    *bytes = whole.size() + 1;
+}
+
 std::span<const void* const> addresses_of(const autotune_call& call) {
     return {call.tensors, call.tensor_count};
 }
@@ -67,6 +78,7 @@ using autotune::runtime::read_scalars;
 using autotune::runtime::refuse;
 using autotune::runtime::refuse_call;
 using autotune::runtime::ScalarBits;
+using autotune::runtime::write_text;
 
 extern "C" {
 
@@ -80,14 +92,7 @@ autotune_status autotune_supports(autotune_handle handle, const autotune_problem
 autotune_status autotune_problem_key(autotune_handle handle, const autotune_problem* problem, char* text, size_t* bytes) {
     if (bytes == nullptr) return refuse_call("bytes is NULL");
     const auto write_key = [&](const autotune::Catalogue& catalogue) {
-        const std::string key = DescribedPlanRequest(problem).problem(catalogue).key();
-        const std::size_t room = text == nullptr ? 0 : *bytes;
-        if (room > 0) {
-            const std::size_t length = std::min(key.size(), room - 1);
-            std::memcpy(text, key.data(), length);
-            text[length] = '\0';
-        }
-        *bytes = key.size() + 1;
+        write_text(DescribedPlanRequest(problem).problem(catalogue).key(), text, bytes);
         return AUTOTUNE_OK;
     };
     if (handle != nullptr) return guarded(handle, [&](auto& inner) { return write_key(inner.catalogue()); });
@@ -97,6 +102,24 @@ autotune_status autotune_problem_key(autotune_handle handle, const autotune_prob
         const Caught caught = describe_current_exception();
         return LastError::set_for_thread(caught.status, caught.message);
     }
+}
+
+autotune_status autotune_kernel_open(autotune_handle handle, const char* path, char* name, size_t* bytes) {
+    if (path == nullptr) return refuse_call("path is NULL");
+    if (bytes == nullptr) return refuse_call("bytes is NULL");
+    return guarded(handle, [&](Handle& inner) {
+        write_text(inner.open_kernel(path), name, bytes);
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_kernel_interface(autotune_handle handle, const char* name, char* text, size_t* bytes) {
+    if (name == nullptr) return refuse_call("name is NULL");
+    if (bytes == nullptr) return refuse_call("bytes is NULL");
+    return guarded(handle, [&](Handle& inner) {
+        write_text(inner.kernels().interface_of(name), text, bytes);
+        return AUTOTUNE_OK;
+    });
 }
 
 autotune_status autotune_plan_create(autotune_handle handle, const autotune_problem* problem, autotune_plan* out) {

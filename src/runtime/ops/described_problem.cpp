@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/core/error.h"
 #include "src/core/integer_math.h"
 #include "src/runtime/api/versions.h"
 
@@ -108,7 +109,9 @@ const Op& op_named(const Catalogue& catalogue, std::string_view name) {
         if (op->name() == name) return *op;
         known += (known.empty() ? "" : ", ") + std::string(op->name());
     }
-    refuse("unknown op '" + std::string(name) + "'; known are " + known);
+    const bool may_be_users = name.starts_with("user_");
+    refuse("unknown op '" + std::string(name) + "'; known are " + known +
+           (may_be_users ? "; open its kernel file with autotune_kernel_open()" : ""));
 }
 
 }  // namespace
@@ -207,7 +210,11 @@ std::vector<Problem> DescribedPlanRequest::wider_problems(const Catalogue& catal
         wider.push_back(op.described(description).problem);
     }
     for (TensorDescription& tensor : description.tensors) tensor.alignment_bytes = static_cast<int>(size_bytes(tensor.dtype));
-    wider.push_back(op.described(description).problem);
+    try {
+        wider.push_back(op.described(description).problem);
+    } catch (const Error& error) {  // an op of a kernel file has the alignments that its file states
+        if (error.code() != ErrorCode::usage) throw;
+    }
     return wider;
 }
 

@@ -10,6 +10,7 @@ Services::Services(Settings given)
       log(settings),
       driver(gpu::Driver::load()),
       reach(gpu::Reach::of(driver)),
+      kernels(settings, catalogue),
       dispatcher({.files = {settings.database, settings.shipped}, .pin = settings.pin}, catalogue,
                  [this](const std::string& subject, const std::string& message) { log.warn_once(subject, message); }),
       misses(settings, log, dispatcher.stored()),

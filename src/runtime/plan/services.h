@@ -14,6 +14,7 @@
 #include "src/runtime/api/status.h"
 #include "src/runtime/load/instances.h"
 #include "src/runtime/load/load_gate.h"
+#include "src/runtime/load/opened_kernels.h"
 #include "src/runtime/memory/workspaces.h"
 #include "src/runtime/plan/misses.h"
 
@@ -30,8 +31,9 @@ struct Services {
     Log log;
     const std::shared_ptr<LastError> errors = std::make_shared<LastError>();
     const std::shared_ptr<const gpu::Driver> driver;
-    const std::shared_ptr<gpu::Reach> reach;  // nullptr if there is one device
-    const Catalogue catalogue = Catalogue::embedded();
+    const std::shared_ptr<gpu::Reach> reach;      // nullptr if there is one device
+    Catalogue catalogue = Catalogue::embedded();  // only `kernels` adds to it
+    OpenedKernels kernels;
     dispatch::Dispatcher dispatcher;
     Misses misses;
     LoadGate gate;

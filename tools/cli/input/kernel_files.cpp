@@ -1,6 +1,5 @@
 #include "tools/cli/input/kernel_files.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "src/catalogue/op_names.h"
@@ -10,23 +9,13 @@
 namespace autotune::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-// Folders of headers of the first toolkit that has some: CUDA 13 keeps those of its C++ libraries in one of their own.
-std::vector<std::string> toolkit_folders(const Environment& environment, Services& services) {
-    std::vector<fs::path> candidates;
+// Folders of toolkits that may have headers beside those of the libraries.
+std::vector<std::string> toolkit_roots(const Environment& environment) {
+    std::vector<std::string> roots;
     for (const char* variable : {"CUDA_PATH", "CUDA_HOME"})
-        if (const auto root = environment.get(variable)) candidates.push_back(fs::path(*root) / "include");
-    candidates.emplace_back("/usr/local/cuda/include");
-    for (const std::string& folder : services.library_folders()) candidates.push_back(fs::path(folder).parent_path() / "include");
-    std::error_code ignored;
-    for (const fs::path& folder : candidates) {
-        if (!fs::exists(folder / "cuda_fp16.h", ignored)) continue;
-        std::vector<std::string> found = {folder.string()};
-        if (fs::exists(folder / "cccl", ignored)) found.push_back((folder / "cccl").string());
-        return found;
-    }
-    return {};
+        if (const auto root = environment.get(variable)) roots.push_back(*root);
+    roots.emplace_back("/usr/local/cuda");
+    return roots;
 }
 
 }  // namespace
@@ -50,7 +39,7 @@ kernel_files::LoadOptions kernel_load_options(const Catalogue& built_in, const E
         for (const Flag& flag : command.flags) flags.push_back(flag.name);
     return {.taken_names = op_names(built_in),
             .taken_options = std::move(flags),
-            .toolkit_folders = toolkit_folders(environment, services)};
+            .toolkit = kernel_files::find_toolkit(toolkit_roots(environment), services.library_folders())};
 }
 
 }  // namespace autotune::cli
