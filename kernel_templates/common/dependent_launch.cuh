@@ -10,7 +10,7 @@ __device__ __forceinline__ void wait_for_earlier_grids() {
 #endif
 }
 
-// Once every block of this grid has called it or ended, blocks of the next grid may start, if an SM has room.
+// If every block of this grid has called this or ended, blocks of the next grid may start where an SM has room.
 __device__ __forceinline__ void let_next_grid_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

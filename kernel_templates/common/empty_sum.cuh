@@ -1,5 +1,5 @@
-// Fills outputs whose elements are empty sums: a product with K = 0, attention without keys, the logarithm of the sum of an empty row. One
-// text for all ops; element types and layouts are run-time values.
+// Fills outputs whose elements are empty sums, such as a product with K = 0, attention without keys, or the logarithm of the sum
+// of an empty row. One source serves all ops, because element types and layouts are run-time values.
 #include "common/number_format.cuh"
 #include "common/types.cuh"
 // clang-format off
@@ -30,8 +30,9 @@ __device__ void store_number(void* data, const Format& format, i64 at, f32 value
 
 }  // namespace
 
-// out = (factor * out + value + bias[column]) * scale, rounded once to its type of at most 32 bits. A factor of 0 reads no out; bias and
-// scale may be null. `amax`, unless it is null, is raised to the largest magnitude before the scale.
+// Computes out = (factor * out + value + bias[column]) * scale, rounded once to its type of at most 32 bits. If factor is 0, out
+// is not read. bias and scale may be null. If `amax` is not null, it becomes the largest magnitude before the scale, if that is
+// larger.
 extern "C" __global__ void AUTOTUNE_ENTRY()(void* out, u64 format, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4,
                                             i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4, f32 factor, f32 value,
                                             const void* bias, u64 bias_format, const f32* scale, f32* amax) {

@@ -1,5 +1,5 @@
-// Kernels for measuring and verifying, the same text for every problem: element types and layouts are run-time values. Parameter lists,
-// codes and layouts of results: harness.h.
+// Kernels for measuring and verifying. The same source serves every problem, because element types and layouts are run-time
+// values. harness.h explains parameter lists, codes and layouts of results.
 #include "common/dependent_launch.cuh"
 #include "common/number_format.cuh"
 #include "common/random.cuh"
@@ -121,7 +121,7 @@ __device__ f64 rounded(const Format& format, f64 value) {
     return autotune_number::decode(format, autotune_number::encode(format, value));
 }
 
-// |out - expected|; 0 for equal infinities and for two NaNs, infinite for a NaN on one side.
+// |out - expected|. It is 0 for equal infinities and for two NaNs, and infinite for a NaN on one side.
 __device__ f64 error_of(f64 out, f64 expected) {
     const bool out_is_nan = out != out;
     const bool expected_is_nan = expected != expected;
@@ -129,7 +129,7 @@ __device__ f64 error_of(f64 out, f64 expected) {
     return out == expected ? 0.0 : fabs(out - expected);
 }
 
-// (error - rounding) / (bound - rounding): the error that rounding does not explain, relative to what the bound allows for it.
+// (error - rounding) / (bound - rounding) is the error that rounding does not explain, relative to what the bound allows for it.
 __device__ f64 accumulation_ratio(f64 error, f64 bound, f64 rounding) {
     if (bound == 0.0 || error <= rounding || !is_finite(error)) return 0.0;
     return bound > rounding ? (error - rounding) / (bound - rounding) : 1e300;
@@ -278,8 +278,8 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
     publish(mine, result);
 }
 
-// y += M x or, if `transposed`, y += M^T x, batch by batch, in 64-bit integers; x and y dense. Adds to `odd` the number of
-// elements that are not integers, which count as 0. A warp processes a part of a row, or 32 columns of some rows.
+// Computes y += M x or, if `transposed`, y += M^T x, batch by batch in 64-bit integers, for dense x and y. Adds to `odd` the
+// number of elements that are not integers, which count as 0. A warp processes a part of a row, or 32 columns of some rows.
 extern "C" __global__ void autotune_project(const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, i64 rows,
                                             i64 cols, i64 ld, i64 batch, i64 batch_stride) {
     const Matrix matrix = {rows, cols, ld, batch, batch_stride};
@@ -320,7 +320,7 @@ extern "C" __global__ void autotune_canary(u64* sum, u32 rounds) {
     atomicAdd(sum, x);
 }
 
-// For tests of hangs: looks like a kernel that never ends, but ends.
+// A kernel for tests of hangs. It seems never to end, but it does.
 extern "C" __global__ void autotune_spin_bounded(u64 nanoseconds, u64* spins) {
     u64 start;
     u64 now;

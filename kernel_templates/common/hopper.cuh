@@ -48,7 +48,7 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
         "r"(parity)
         : "memory");
 }
-// The same for data that other blocks of the cluster wrote with st.async. Call it once, not in a loop (see above).
+// Waits for data that other blocks of the cluster wrote with st.async. Call it once, not in a loop (see above).
 __device__ __forceinline__ void barrier_wait_cluster(u32 barrier, u32 parity) {
     asm volatile(
         "{\n .reg .pred done;\n"
@@ -150,7 +150,7 @@ __device__ __forceinline__ void store_matrices(u32 address, u32 r0, u32 r1, u32 
                  : "memory");
 }
 
-// The same with each 8x8 matrix transposed: each lane gives the address of one column.
+// Stores with each 8x8 matrix transposed. Each lane gives the address of one column.
 __device__ __forceinline__ void store_matrices_transposed(u32 address, u32 r0, u32 r1, u32 r2, u32 r3) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r0), "r"(r1),
                  "r"(r2), "r"(r3)

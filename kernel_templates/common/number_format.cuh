@@ -1,6 +1,6 @@
-// Conversion between f64 and a number format that is described by data, so that kernels which only move and judge values need no code for a
-// new element type. One text for device and host; harness_format() makes the description of a DType. The bits are those of encode() and
-// decode() in src/core/problem/dtype.h.
+// Conversion between f64 and a number format that is described by data. So kernels that only move and compare values need no code
+// for a new element type. Device and host include this file, and harness_format() makes the description of a DType. The bits are
+// those of encode() and decode() in src/core/problem/dtype.h.
 #pragma once
 
 #ifdef __CUDACC__
@@ -54,7 +54,7 @@ constexpr Word kSign = Word{1} << 63;
 constexpr Word kInfinity = Word{0x7FF} << 52;
 constexpr Word kQuietNan = Word{0x7FF8} << 48;
 
-// `value` shifted right by `shift` bits, rounded to nearest, ties to even.
+// `value` shifted right by `shift` bits. It is rounded to nearest, ties to even.
 AUTOTUNE_EVERYWHERE Word shifted_to_even(Word value, int shift) {
     if (shift <= 0) return value << -shift;
     if (shift > 63) return 0;
@@ -84,7 +84,8 @@ AUTOTUNE_EVERYWHERE double half_spacing(const Format& format, double value) {
     return half < -1022 ? 0.0 : double_from(static_cast<Word>(half + 1023) << 52);
 }
 
-// The bits of `value` rounded once to the format. REQUIRES: at most 52 bits of mantissa, 11 of exponent; integers of at most 32.
+// The bits of `value` rounded once to the format. REQUIRES: the format has at most 52 bits of mantissa and 11 of exponent, and
+// integers have at most 32 bits.
 AUTOTUNE_EVERYWHERE Word encode(const Format& format, double value) {
     if (format.is_integer()) return encode_integer(format, value);
     const Word bits = bits_of(value);

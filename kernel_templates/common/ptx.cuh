@@ -44,7 +44,7 @@ __device__ __forceinline__ void st_shared(u32 address, uint4 value) {
 
 // ---- mbarrier of one block: a barrier whose arrival and wait are two instructions ----
 
-// REQUIRES: called by one thread, and the block synchronises before the first arrival.
+// REQUIRES: one thread calls this, and the block synchronises before the first arrival.
 __device__ __forceinline__ void mbarrier_init(u32 barrier, int arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }

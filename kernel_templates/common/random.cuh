@@ -41,7 +41,7 @@ AUTOTUNE_EVERYWHERE int sum_of_fields(Word x) {
 }
 
 // Close to N(0,1): the sum of 12 uniform 16-bit fields, of variance 1/12 each, in steps of 2^-17. The range is +-6 and the
-// kurtosis 2.9. No logarithm or cosine: their last bits differ between host and device.
+// kurtosis 2.9. It uses no logarithm or cosine, because their last bits differ between host and device.
 AUTOTUNE_EVERYWHERE float normal(const Place& place) {
     const Word first = hash(place);
     const Word second = mix(first);
@@ -74,7 +74,7 @@ struct Fill {
     float centre, spread;
     long long low, high;
     long long every;
-    long long cols;  // length of a row, for kOneHot and kOffsets
+    long long cols;  // the length of a row, for kOneHot and kOffsets
 };
 
 // Whether an element is kept; all others are zero.

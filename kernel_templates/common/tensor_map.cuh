@@ -39,7 +39,8 @@ __device__ __forceinline__ void replace_stride(u32 map, u64 bytes) {
     asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"r"(map), "n"(ordinal), "l"(bytes) : "memory");
 }
 
-// Called by a block of one warp: makes a map and publishes it at `to` in global memory. REQUIRES: nobody uses a map at `to` meanwhile.
+// Makes a map and publishes it at `to` in global memory. A block of one warp calls this. REQUIRES: no kernel uses a map at `to`
+// meanwhile.
 template <int type, int swizzle_bytes>
 __device__ __forceinline__ void make_map(TensorMap* to, const MapFields& fields) {
     alignas(128) __shared__ u32 words[32];

@@ -1,5 +1,5 @@
-// Element types and their conversions, for text that NVRTC compiles without any toolkit header. Every template includes this first. Dtype
-// placeholders become the words f16, bf16, f32, f64.
+// Element types and their conversions, for source that NVRTC compiles without any toolkit header. Every template includes this
+// file first. Dtype placeholders become the words f16, bf16, f32, f64.
 #pragma once
 
 // The symbol of an instance is AUTOTUNE_KERNEL (defined by the template's first block). AUTOTUNE_ENTRY(_reduce) is that symbol

@@ -1,5 +1,5 @@
-// wgmma on fp8, k32: both operands K-major in shared memory, sums in f32 registers, of which the tensor cores of sm_90 use about 13
-// fraction bits when they add. After common/fp8.cuh and common/hopper.cuh.
+// wgmma on fp8, k32. Both operands are K-major in shared memory. Sums are in f32 registers, of which the tensor cores of sm_90
+// use about 13 fraction bits when they add. REQUIRES common/fp8.cuh and common/hopper.cuh.
 #pragma once
 
 #include "common/wgmma_registers.cuh"

@@ -1,5 +1,6 @@
-// Lists of a thread's registers, from %0 on, because inline PTX of wgmma needs them spelled out. AT_WGMMA_R<b> are their names, and
-// AT_WGMMA_C<b>(c) their operands d[0], d[1], ... under constraint c. Each list has b + 1 blocks of eight; with an h, b and a half.
+// Lists of a thread's registers, from %0 on, because inline PTX of wgmma needs them spelled out. AT_WGMMA_R<b> are their names,
+// and AT_WGMMA_C<b>(c) their operands d[0], d[1], ... under constraint c. Each list has b + 1 blocks of eight; a list with an h
+// has b blocks and a half.
 #pragma once
 
 #define AT_WGMMA_R0 "%0,%1,%2,%3,%4,%5,%6,%7"

@@ -1,4 +1,4 @@
-// c = a + b through shared memory: one thread requests tiles of a and b, `stages` of them ahead, and all threads add. Sums are
+// c = a + b through shared memory. One thread requests tiles of a and b, `stages` of them ahead, and all threads add. Sums are
 // stored directly to global memory, or into the tile of a and from there by a bulk copy.
 #include "common/bulk.cuh"
 #include "common/dependent_launch.cuh"
@@ -42,8 +42,8 @@ struct Arrays {
 };
 
 struct Stage {
-    u32 a, b;  // shared addresses of the two tiles
-    u32 full;  // the barrier for their arrival
+    u32 a, b;  // the shared addresses of the two tiles
+    u32 full;  // the barrier for the arrival of both
 };
 
 __shared__ u64 full_barriers[stages];
@@ -139,7 +139,7 @@ __device__ __forceinline__ void add_tiles(const Arrays& arrays) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads) AUTOTUNE_ENTRY()(const Element* a, const Element* b, Element* c, i64 n) {
-    const i64 rest = n % elements_per_access;  // too few for a bulk copy
+    const i64 rest = n % elements_per_access;  // these elements are too few for a bulk copy
     const i64 bytes = (n - rest) * static_cast<i64>(sizeof(Element));
     init_barriers();
     dependent_launch::let_next_grid_start();

@@ -1,4 +1,4 @@
-// Sums of elements, each rounded once to the element's type. f16 and bf16 are added in pairs, one 32-bit word each.
+// Sums of elements, each rounded once to the element's type. f16 and bf16 are added in pairs, with one 32-bit word for a pair.
 #pragma once
 
 #include "common/types.cuh"

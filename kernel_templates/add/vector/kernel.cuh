@@ -1,6 +1,6 @@
-// c = a + b, each thread directly from and to global memory. A thread processes `unroll` runs of `vec` neighbouring elements,
-// with all loads before the first store. A block processes one tile of threads * vec * unroll elements, or several one after
-// another.
+// c = a + b, where each thread reads from and writes to global memory. A thread processes `unroll` runs of `vec` neighbouring
+// elements, with all loads before the first store. A block processes one tile of threads * vec * unroll elements, or several one
+// after another.
 #include "common/dependent_launch.cuh"
 #include "common/global_access.cuh"
 #include "common/types.cuh"

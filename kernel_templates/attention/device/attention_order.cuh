@@ -8,9 +8,9 @@ namespace attention {
 // Blocks start in the order of their numbers. If a mask lets later queries see more keys, the longest tiles should start first;
 // otherwise the last of them run alone.
 enum Order : int {
-    heads_outside = 0,            // the tiles of a head one after the other
-    heads_outside_reversed = 1,   // from the last tile to the first
-    longest_first = 2,            // the last tile of every head, then the one before it
+    heads_outside = 0,            // blocks take the tiles of a head one after the other
+    heads_outside_reversed = 1,   // the same, from the last tile to the first
+    longest_first = 2,            // blocks take the last tile of every head, then the one before it
     longest_first_in_groups = 3,  // the same for `order_heads` heads at a time, so that their keys stay in L2
 };
 

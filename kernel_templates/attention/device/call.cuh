@@ -65,13 +65,13 @@ struct Call {
     Element* o;
     f32* lse;  // may be null
     f32 scale;
-    int batches, q_heads, group;  // query heads that share a head of k and v
+    int batches, q_heads, group;  // `group`: the query heads that share a head of k and v
     int q_len, kv_len;
     int mask_low, mask_high;
     Strides q_strides, k_strides, v_strides, o_strides;
 #if ATTENTION_PACKED
     Packing packing;
-    int first_q;  // first query of the sequence chosen by of_batch()
+    int first_q;  // the first query of the sequence that of_batch() chose
 #endif
 
     // The call for one batch only. Without packing it is the same call; else it has the sequence's lengths, bounds and first

@@ -1,5 +1,6 @@
-// Tiles of rows of queries, keys or values in shared memory, as TMA loads them and wgmma reads them: slabs of rows, one swizzle
-// span of 64 or 32 elements wide. TMA fills the rows beyond the end of a tensor or sequence with zeros. Also rings of such tiles.
+// Tiles of rows of queries, keys or values in shared memory, as TMA loads them and wgmma reads them, and rings of such tiles. A
+// tile has slabs of rows, one swizzle span of 64 or 32 elements wide. TMA fills the rows beyond the end of a tensor or sequence
+// with zeros.
 #pragma once
 
 #include "attention/device/attention_wgmma.cuh"
@@ -37,8 +38,8 @@ __device__ __forceinline__ void load_tile(u32 to, const TensorMap* map, u32 barr
         load_box(to + slab * (rows * span * 2), map, barrier, slab * span, row, head, batch, policy);
 }
 
-// The value, which is equal in all threads of a warp. The shuffle tells the compiler so, and derived values stay in uniform
-// registers.
+// Returns the value, which is equal in all threads of a warp. The shuffle tells the compiler so, and derived values stay in
+// uniform registers.
 __device__ __forceinline__ int warp_uniform(int value) {
     return __shfl_sync(0xffffffffu, value, 0);
 }

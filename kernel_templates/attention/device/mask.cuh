@@ -1,5 +1,5 @@
-// The keys that a query sees, and the tiles of keys that a tile of queries needs. Device and host share the text, so that
-// families, launch plans and tests count with the same formulas.
+// The keys that a query sees, and the tiles of keys that a tile of queries needs. Device and host include this file, so that
+// families, launch plans and tests use the same formulas.
 #pragma once
 
 #ifdef __CUDACC__
@@ -38,7 +38,7 @@ struct Mask {
     ATTENTION_EVERYWHERE constexpr int end_full_tile(int first, int block_k) const { return end_key(first) / block_k; }
 };
 
-// The same mask seen from the keys: key `row` is seen by the queries from row + low to row + high.
+// The same mask from the point of view of the keys: the queries from row + low to row + high see key `row`.
 template <bool has_low, bool has_high>
 ATTENTION_EVERYWHERE constexpr Mask<has_high, has_low> seen_from_keys(const Mask<has_low, has_high>& mask, int q_len) {
     return {-mask.high, -mask.low, q_len};

@@ -27,7 +27,7 @@ using VCopier = attention::RowCopier<block_k, dv, smem_swizzle && dv % 64 == 0, 
 // The parts of a 16 x 16 matrix that a lane addresses for ldmatrix: for A (rows of q) and for B stored by columns (keys).
 struct Lane {
     int id, warp;
-    int a_row, a_chunk;  // matrices in the order rows, then chunks
+    int a_row, a_chunk;  // the lane's row and chunk in A
     int b_row, b_chunk;  // chunks, then rows
 
     __device__ __forceinline__ Lane()
@@ -43,7 +43,7 @@ using Fragment = u32[4];
 using Weights = Fragment[bands][steps_k];
 
 struct QueryFragments {
-    Fragment held[q_in_registers ? steps_d : 2][bands];  // fragments of all steps, or of this step and the next
+    Fragment held[q_in_registers ? steps_d : 2][bands];  // the fragments of all steps, or of this step and the next
 
     static __device__ __forceinline__ constexpr int slot(int step) { return q_in_registers ? step : step % 2; }
 };
@@ -56,7 +56,7 @@ __device__ __forceinline__ void load_q(Fragment (&to)[bands], u32 q, const Lane&
     }
 }
 
-// scores = q k^T for one tile of keys.
+// Computes scores = q k^T for one tile of keys.
 __device__ __forceinline__ void multiply_keys(f32 (&scores)[bands][tiles_k][4], QueryFragments& fragments, u32 q, u32 k,
                                               const Lane& lane) {
 #pragma unroll
@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply_keys(f32 (&scores)[bands][tiles_k][4], 
     }
 }
 
-// sums += weights v for one tile of keys.
+// Computes sums += weights v for one tile of keys.
 __device__ __forceinline__ void multiply_values(f32 (&sums)[bands][tiles_v][4], const Weights& weights, u32 v, const Lane& lane) {
     constexpr int parts = steps_k * steps_v;
     Fragment b[2];

@@ -1,7 +1,7 @@
-// attention/mma with f32 operands: mma.sync m16n8k8 of tf32, which truncates them to 10 bits of mantissa. The elements of a dot
-// product and the columns of the output are assigned to registers in permuted order, so that a lane reads 16 bytes of a row at a
-// time: of 16 elements of a row of queries or keys, lane t of four has 4t to 4t + 3; of 32 columns of values, lane g of eight has
-// 4g to 4g + 3. REQUIRES, before the include: the constants of the template.
+// attention/mma with f32 operands, by mma.sync m16n8k8 of tf32, which truncates them to 10 bits of mantissa. The elements of a
+// dot product and the columns of the output are assigned to registers in permuted order, so that a lane reads 16 bytes of a row
+// at a time. Of 16 elements of a row of queries or keys, lane t of four has 4t to 4t + 3. Of 32 columns of values, lane g of
+// eight has 4g to 4g + 3. REQUIRES, before the include: the constants of the template.
 #pragma once
 
 namespace {
@@ -59,14 +59,14 @@ __device__ __forceinline__ void clear_padding(u32 q, u32 k) {
 
 struct Lane {
     int id, warp;
-    int row, part;  // row 0..7 of eight; part 0..3 of a row
+    int row, part;  // row: 0 to 7 of eight rows; part: 0 to 3 of a row
 
     __device__ __forceinline__ Lane() : id(threadIdx.x % 32), warp(threadIdx.x / 32), row(id / 4), part(id % 4) {}
 };
 
 using Fragment = u32[4];
 using Weights = Fragment[bands][tiles_k];
-// Operands of two products: four elements of each of rows g and g + 8 of a band.
+// Operands of two products. They are four elements of each of the rows g and g + 8 of a band.
 using QueryFragment = Fragment[2];
 
 struct QueryFragments {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply_add(f32 (&acc)[4], u32 a0, u32 a1, u32 
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// scores = q k^T for one tile of keys.
+// Computes scores = q k^T for one tile of keys.
 __device__ __forceinline__ void multiply_keys(f32 (&scores)[bands][tiles_k][4], QueryFragments& fragments, u32 q, u32 k,
                                               const Lane& lane) {
 #pragma unroll

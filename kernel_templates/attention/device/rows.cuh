@@ -5,8 +5,9 @@
 
 namespace attention {
 
-// `columns` elements per row, padded with zeros to whole mma steps of 16. The same chunk of eight rows lies in different banks:
-// either chunks are permuted by XOR with the row (swizzle; a row must have a multiple of 8 chunks), or rows are one chunk longer.
+// Rows of `columns` elements, padded with zeros to whole mma steps of 16. The same chunk of eight rows lies in different banks.
+// For this, chunks are permuted by XOR with the row (swizzle; a row must have a multiple of 8 chunks), or rows are one chunk
+// longer.
 template <int columns, bool swizzle>
 struct Rows {
     static constexpr int chunks = (columns + 15) / 16 * 2;

@@ -1,4 +1,4 @@
-// Shared by attention/simt and attention_bwd/simt: tiles of rows in shared memory as f32, and their products on the CUDA cores,
+// Code that attention/simt and attention_bwd/simt share: tiles of rows in shared memory as f32, and their products on CUDA cores,
 // with threads_x threads per row. REQUIRES common/ptx.cuh and, before the include: Element, threads, threads_x (threads that
 // share a row), unroll (of steps of four elements).
 #pragma once
@@ -47,7 +47,8 @@ template <int rows, int columns, int ld, int align, bool turned = false>
 __device__ __forceinline__ void copy_rows(f32* to, const Element* from, i64 row_elements, int count) {
     constexpr int chunks = columns / vec, rows_at_once = threads / chunks;
     constexpr bool one_turn = !turned || rows_at_once % rows_of_warp == 0;  // all rows of a thread have one XOR mask
-    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {  // fixed columns per thread: no divisions
+    // Each thread has fixed columns, which needs no divisions.
+    if constexpr (threads % chunks == 0 && rows % rows_at_once == 0 && one_turn) {
         const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * vec;
         const Element* source = from + first * row_elements + column;
         f32* const target = to + first * ld + (turned ? column ^ turn_of_row(first) : column);
@@ -96,7 +97,7 @@ struct Place {
     __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // XOR mask of all its own rows
 };
 
-// Products of own rows and a tile's rows, `columns` elements long. Columns of own rows are XORed with `turn`.
+// Computes the products of own rows and a tile's rows, which have `columns` elements. Columns of own rows are XORed with `turn`.
 template <int columns, int ld_own, int ld, int thread_own, int thread_other>
 __device__ __forceinline__ void multiply_rows(f32 (&result)[thread_own][thread_other], const f32* own, const f32* other, const Place& place,
                                               int turn = 0) {

@@ -48,10 +48,10 @@ static_assert(block_q % (16 * warps) == 0 && block_k % 16 == 0, "whole mma tiles
 
 namespace {
 
-// A thread's state of its rows: two of each band, 8 apart, each shared by four neighbouring lanes.
+// A thread's state of its rows. It has two rows of each band, 8 apart, and shares each with three neighbouring lanes.
 struct RowState {
     f32 peak[bands][2];  // largest score times slope
-    f32 sum[bands][2];   // sum over this thread's columns
+    f32 sum[bands][2];   // the sum over this thread's columns
 };
 
 template <class Masks>
@@ -138,7 +138,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&su
     }
 }
 
-// `lse`: points to the head's first row.
+// `lse` points to the head's first row.
 __device__ __forceinline__ void store_lse(f32* lse, const RowState& state, const f32 (&all_sums)[bands][2], int first_row, int q_len,
                                           const Lane& lane) {
 #pragma unroll
@@ -152,7 +152,7 @@ __device__ __forceinline__ void store_lse(f32* lse, const RowState& state, const
 }
 
 // The ring of tiles of keys and values. With one stage, values are fetched while scores are computed, and the next keys while
-// weights are multiplied with values. With more, whole tiles are fetched ahead, with one block barrier per tile.
+// weights are multiplied with values. With more stages, whole tiles are fetched ahead, with one block barrier per tile.
 struct Ring {
     u32 k, v;  // shared memory
     const Element *keys, *values;
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
                        v_row,
                        call.kv_len};
 
-    // Tiles are visited from the last one down: step `turn` takes tile end - 1 - turn.
+    // Tiles are processed from the last one down, so step `turn` takes tile end - 1 - turn.
     const int turns = max(end - begin, 0);
     const auto fetch_tile = [&](int turn) {
         if (turn < turns) ring.fetch_keys(end - 1 - turn, turn % stages);

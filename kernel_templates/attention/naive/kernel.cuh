@@ -23,7 +23,7 @@ constexpr int out_rows = ${out_rows};
 
 namespace {
 
-constexpr int out_columns = (dv + 31) / 32 * 32;  // threads of an output row
+constexpr int out_columns = (dv + 31) / 32 * 32;  // the threads of an output row
 
 // The position of a head among all heads of all batches.
 struct Head {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int rows = 8;               // rows for each block
-constexpr int groups = threads / dv;  // groups of threads that share the keys in the weighted sums
+constexpr int groups = threads / dv;  // so many groups of threads share the keys in the weighted sums
 
 struct Bounds {
     f64 weight, per_product, per_exponent, least_weight, output, least, lse;
@@ -76,7 +76,7 @@ struct Scores {
 };
 
 struct Tile {
-    const Element *k, *v;  // keys and values of the head
+    const Element *k, *v;  // the keys and values of the head
     i64 k_row, v_row;
     int first, count;  // rows
     attention::Mask<has_low, has_high> mask;
@@ -191,7 +191,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(ATTENTION_PARAMETERS, f64* o_right, 
     const int tiles_of_head = (q_len + rows - 1) / rows;
     const i64 tiles = static_cast<i64>(batches) * q_heads * tiles_of_head;
     for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-        const i64 line = at / tiles_of_head;  // number of the head among those of all batches
+        const i64 line = at / tiles_of_head;  // the number of the head among the heads of all batches
         const int head = static_cast<int>(line % q_heads);
         const int b = static_cast<int>(line / q_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;

@@ -1,8 +1,8 @@
-// Attention in f32 on the CUDA cores: strict products and sums. A block keeps block_q queries in shared memory and goes through
+// Attention in f32 on CUDA cores, with strict products and sums. A block keeps block_q queries in shared memory and goes through
 // the keys in tiles; threads_x threads share a row. Keys are loaded in parts of a few columns, values in parts of a few rows, one
 // after the other into the same slots. Both products add outer products of a column and a row, so that one load yields four rows
-// or four columns of a step: queries, keys and weights lie transposed in shared memory. Weights go through shared memory from the
-// threads that computed them to those that have the columns of the output.
+// or four columns of a step. For this, queries, keys and weights are transposed in shared memory. Weights go through shared
+// memory from the threads that computed them to those that have the columns of the output.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -109,7 +109,7 @@ __device__ __forceinline__ f32 sum_of_row(f32 mine) {
 
 struct RowState {
     f32 peak[thread_q];  // largest score times slope
-    f32 sum[thread_q];   // sum over this thread's keys
+    f32 sum[thread_q];   // the sum over this thread's keys
 };
 
 // Turns scores into weights in shared memory, and rescales the sums of earlier tiles to the new peaks.
@@ -147,7 +147,7 @@ __device__ __forceinline__ void weigh(f32 (&scores)[thread_q][thread_k], f32 (&s
         }
 }
 
-// Adds one product to each of a thread's sums, in serpentine order: each multiplication shares an operand with the one before,
+// Adds one product to each of a thread's sums in serpentine order. Each multiplication shares an operand with the one before it,
 // because the register file delivers two operands per clock (docs/results/attention.md).
 template <int width>
 __device__ __forceinline__ void multiply_add(f32 (&sums)[thread_q][width], const f32 (&left)[thread_q], const f32 (&right)[width]) {
@@ -242,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const Element* const keys = call.k + call.k_strides.of_head(at.b, at.head / group);
     const Element* const values = call.v + call.v_strides.of_head(at.b, at.head / group);
     int next_tile = begin, next_part = 0, next_slot = 0;
-    const auto fetch = [&] {  // fetches the next part of a tile, first of its keys
+    const auto fetch = [&] {  // fetches the next part of a tile, keys first
         if (next_tile < end) {
             f32* const to = shared.slots + next_slot * slot_elements;
             const i64 first_key = static_cast<i64>(next_tile) * block_k;

@@ -39,8 +39,8 @@ namespace {
 constexpr int threads = 32 * warps;
 constexpr int rows = 16;
 constexpr int tile_keys = 16 * key_steps;
-constexpr int pieces_d = d / 32;   // 16 bytes for each of four lanes
-constexpr int pieces_v = dv / 64;  // 16 bytes for each of eight lanes
+constexpr int pieces_d = d / 32;   // a row has so many pieces of 16 bytes for each of four lanes
+constexpr int pieces_v = dv / 64;  // a row has so many pieces of 16 bytes for each of eight lanes
 static_assert(sizeof(Element) == 2 && !tf32, "operands are 16-bit");
 static_assert(d % 32 == 0 && dv % 64 == 0, "whole loads of 16 bytes");
 static_assert(align_q == 16 && align_k == 16 && align_v == 16, "whole loads of 16 bytes");
@@ -52,7 +52,7 @@ __device__ __forceinline__ void load_words(Words& to, const Element* from) {
     global::Load<load_hint>::run(raw, from);
     to[0] = raw.x, to[1] = raw.y, to[2] = raw.z, to[3] = raw.w;
 }
-// Loads if `is_wanted`; otherwise the words stay as they are. It is a predicate, because loads could not be ordered around a
+// Loads if `is_wanted`; otherwise the words stay as they are. It uses a predicate, because loads could not be ordered around a
 // branch.
 __device__ __forceinline__ void load_words_if(bool is_wanted, Words& to, const Element* from) {
 #define AT_LOAD_IF(modifiers)                                                                                             \
@@ -99,7 +99,7 @@ struct Keys {
 };
 
 struct Values {
-    Words at[key_steps][4][pieces_v];  // keys 2t, 2t + 1, 2t + 8, 2t + 9 of lane t of four
+    Words at[key_steps][4][pieces_v];  // lane t of four has the keys 2t, 2t + 1, 2t + 8, 2t + 9
 
     template <class Load>
     __device__ __forceinline__ void load(const Load& load, const HeadRows& v, int first, int last, int lane) {
@@ -121,11 +121,11 @@ __device__ __forceinline__ u32 joined_halves(u32 low_word, u32 high_word) {
     return __byte_perm(low_word, high_word, high ? 0x7632 : 0x5410);
 }
 
-// A part of a row's result: the sum of the weights relative to a peak, and the weighted values. For the keys of a warp, of a
-// block or of several blocks.
+// A part of a row's result, for the keys of a warp, of a block or of several blocks: the sum of the weights relative to a peak,
+// and the weighted values.
 struct RowState {
-    f32 peak[2];                 // largest score times slope; rows lane / 4 and lane / 4 + 8
-    f32 sum[2];                  // sum over this thread's keys
+    f32 peak[2];                 // the largest score times slope, for rows lane / 4 and lane / 4 + 8
+    f32 sum[2];                  // the sum over this thread's keys
     f32 values[pieces_v][8][4];  // [64 columns][mma tile]: column 16t + 8 (i % 2) + tile of row i / 2 * 8 + lane / 4
 
     __device__ __forceinline__ void clear_values() {
@@ -269,7 +269,7 @@ constexpr int most_quads = join == 2 ? rows * row_quads + most_cluster_blocks : 
 
 struct Meeting {
     Part parts[warps];
-    QuadPart received[most_quads];  // by quad of this block, then by sending block
+    QuadPart received[most_quads];  // by the quad of this block, then by the sending block
     u64 all_received;               // barrier
     int is_last;
 };
@@ -319,7 +319,7 @@ struct Output {
     Element* o;
     f32* lse;  // may be null
     i64 o_head, o_row;
-    int first_row, row_count;  // pairs of a query and a head
+    int first_row, row_count;  // row_count: the number of pairs of a query and a head
     int group, q_len;
 
     // Existing rows of the block.
@@ -524,7 +524,7 @@ __device__ __forceinline__ u32 counted(u32* counter, u32 last) {
 // Blocks of one head and band of rows are neighbours: splits innermost, then bands, heads, batches.
 struct BlockPlace {
     int split, band, b, kv_head;
-    i64 line;  // index of head and band
+    i64 line;  // the index of head and band
 };
 
 __device__ __forceinline__ BlockPlace block_place(int bands) {
@@ -612,7 +612,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
             values.load(LoadAlways{}, value_rows, tile * tile_keys, last_key, lane);
             multiply_keys(scores, queries, keys);
             weigh_tile();
-            state.clear_values();  // not earlier: keys and queries occupy those registers
+            state.clear_values();  // this is not done earlier, because keys and queries occupy those registers
             multiply_values(state, weights, values);
         } else {
             state.clear_values();

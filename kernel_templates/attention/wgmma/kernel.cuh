@@ -64,8 +64,8 @@ using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 struct Problem {
     RowMask mask;
     int rows;           // rows in a head
-    int heads, group;   // heads of Q; how many of them share a head of K and V
-    int q_tiles;        // tiles of queries in a head
+    int heads, group;   // heads of Q, and how many of them share a head of K and V
+    int q_tiles;        // the tiles of queries in a head
     int items;          // work items of a head: tiles of Q or, if their keys are divided, parts of them
     int all_items;      // items of all heads
     int heads_at_once;  // heads whose tiles are distributed alternately, so that their K and V stay in L2
@@ -129,7 +129,7 @@ __device__ __forceinline__ Work whole_tile(const Problem& p, int index) {
     return {row0, plane - batch * p.heads, batch, keys_of(p, row0), -1};
 #endif
 }
-// Order: heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
+// The order is: heads one after another, a head's tiles in their order, a tile's parts of nearly equal length.
 __device__ __forceinline__ Work part_of_tile(const Problem& p, int index) {
     const int plane = index / p.items;
     const int batch = plane / p.heads;
@@ -153,7 +153,7 @@ __device__ __forceinline__ Work work_at(const Problem& p, int index) {
     return p.most_steps == 0 ? whole_tile(p, index) : part_of_tile(p, index);
 }
 
-// Shared memory: tiles, then barriers, then the work item of each Q buffer.
+// The layout of shared memory: tiles, then barriers, then the work item of each Q buffer.
 struct Shared {
     u32 q, k, v, barriers;
     __device__ __forceinline__ explicit Shared(u32 base)
@@ -174,7 +174,7 @@ struct Shared {
 struct Loads {
     const Shared& shared;
     const TensorMap *map_q, *map_k, *map_v;
-    int head, kv_head, plane;  // plane: head and batch in the tensors
+    int head, kv_head, plane;  // plane is the index of head and batch in the tensors
     int first_q, first_kv;
 
     __device__ __forceinline__ Loads(const Shared& in, const Problem& p, const Work& work, const Batch& batch,
@@ -301,7 +301,7 @@ __device__ __forceinline__ void issue_values(float (&o)[outputs], const u32 (&p)
 // State of a thread's two rows, eight apart.
 struct Rows {
     float max[2];  // largest score
-    float sum[2];  // sum of this thread's weights
+    float sum[2];  // the sum of this thread's weights
 };
 
 // Sets scores of keys that a row does not see to -inf. `key0` is the thread's first column; the others are constant distances
@@ -385,7 +385,7 @@ __device__ __forceinline__ void correct(float (&o)[outputs], const float (&corre
     for (int i = 0; i < outputs; ++i) o[i] *= correction[i / 2 % 2];
 }
 
-// Waits for the turn on the group's own barrier; afterwards the group arrives on the next group's.
+// Waits on the group's own barrier until it is the group's turn. Afterwards the group arrives on the next group's barrier.
 __device__ __forceinline__ void take_turn(int group) {
     named_barrier(1 + group, 256);
 }
@@ -397,8 +397,8 @@ struct Output {
     Element* o;
     long long batch, head, row;  // strides in elements
     float* lse;                  // may be null
-    float* parts;                // weighted sums of each item: block_q x value_tile
-    float2* part_rows;           // maxima and sums of each item's rows
+    float* parts;                // the weighted sums of each item: block_q x value_tile
+    float2* part_rows;           // the maxima and sums of each item's rows
 };
 
 // Stores a part of a tile for the second kernel.
@@ -467,7 +467,7 @@ struct Math {
     const Problem& problem;
     float factor;  // scale log2(e)
     int group;
-    u64 q, k, v;  // descriptors of this group's rows of Q, and of the rings' first tiles
+    u64 q, k, v;  // the descriptors of this group's rows of Q, and of the rings' first tiles
     Position<stages> ring;
     const Loads* loads;  // null: a producer loads
     int first_key_tile;
@@ -587,7 +587,7 @@ __device__ __forceinline__ void attend(Math& math, const Problem& p, const Outpu
     const Keys keys = work.keys;
     const int row = work.row0 + row_in_block;
     const int group_row0 = work.row0 + group * 64;
-    // All rows of this group see the whole of tiles [whole_first, whole_end).
+    // All rows of this group see all keys of the tiles [whole_first, whole_end).
     const int whole_first = batch.mask.first_full_tile(group_row0 + 63, block_k);
     const int whole_end = batch.mask.end_full_tile(group_row0, block_k);
     const u64 q_now = descriptor_at(math.q, q_buffer * q_bytes);
@@ -653,11 +653,11 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         if constexpr (schedule == 0) break;
     }
     if constexpr (order_groups != 0)
-        if (group == 0) take_turn(group);  // the last turn, which was passed on to this group
+        if (group == 0) take_turn(group);  // the last turn was passed on to this group
 }
 
-// Both roles in one warpgroup: one of its threads loads Q and as many tiles of keys and values as there are stages, then each
-// next tile when the previous tile in its stage has been used.
+// Both roles in one warpgroup. One of its threads loads Q and as many tiles of keys and values as there are stages. It loads each
+// next tile when the tile before it in that stage has been used.
 __device__ __forceinline__ void load_and_consume(const Shared& shared, const Problem& p, const Output& out, float scale,
                                                  const TensorMap* map_q, const TensorMap* map_k, const TensorMap* map_v) {
     const Work work = work_at(p, static_cast<int>(blockIdx.x));
@@ -686,8 +686,8 @@ __device__ __forceinline__ void load_and_consume(const Shared& shared, const Pro
 }
 
 constexpr int threads = 128 * (consumer_warpgroups + producer);
-// setmaxnreg: registers that a thread starts with, that producer threads keep and that consumer threads get, of the 65,536 of an
-// SM.
+// The numbers for setmaxnreg, of the 65,536 registers of an SM: what a thread starts with, what producer threads keep, and what
+// consumer threads get.
 constexpr int registers_at_start = 65536 / (threads * blocks_per_sm) / 8 * 8;
 constexpr bool reallocates = producer == 1 && registers_at_start < 256;
 constexpr int producer_registers = consumer_warpgroups == 3 ? 32 : schedule == 2 || has_low != 0 || ATTENTION_PACKED ? 40 : 24;
@@ -753,7 +753,7 @@ extern "C" __global__ void __launch_bounds__(128)
     const int plane = tile / q_tiles, q_tile = tile - plane * q_tiles;
     const int count = parts_of(p, q_tile);
     if (count == 1) return;
-    // The tile's first item: the items of all tiles before it in the order come first.
+    // The first item of the tile. The items of all tiles before it in the order come first.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int before = 0;
     for (int i = lane; i < q_tiles; i += 32)

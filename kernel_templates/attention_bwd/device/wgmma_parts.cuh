@@ -1,5 +1,5 @@
-// Shared by the kernels of attention's gradients on Hopper: the order of their blocks, masks on accumulators, products of tiles
-// in shared memory, stores of sums, and the preparation of rows.
+// Code that the kernels of attention's gradients on Hopper share: the order of their blocks, masks on accumulators, products of
+// tiles in shared memory, stores of sums, and the preparation of rows.
 #pragma once
 
 #include "attention/device/call.cuh"
@@ -63,7 +63,7 @@ __device__ __forceinline__ void issue_along_rows(float (&c)[columns / 2], const 
         WgmmaFromRegisters<columns, Element>::template run<1>(c, &a[4 * i], descriptor_at(b, rows16<columns>(i)), 1);
 }
 
-// For the runs of 8 columns from `begin` to `end`.
+// Does this for the runs of 8 columns from `begin` to `end`.
 template <class Element, int begin = 0, int end = -1, int count>
 __device__ __forceinline__ void pack(const float (&s)[count], u32 (&p)[count / 2]) {
 #pragma unroll
@@ -114,7 +114,7 @@ __device__ __forceinline__ float2 load_pair(u32 address) {
     return pair;
 }
 
-// setmaxnreg: registers that producer threads keep and that consumer threads get.
+// The numbers of registers for setmaxnreg: what producer threads keep and what consumer threads get.
 template <int groups>
 struct Registers {
     static constexpr int at_start = 65536 / (128 * (groups + 1)) / 8 * 8;

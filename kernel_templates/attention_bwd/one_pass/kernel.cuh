@@ -41,12 +41,12 @@ using RowMask = attention::Mask<has_low != 0, has_high != 0>;
 using KeyMask = attention::Mask<has_high != 0, has_low != 0>;
 using Meetings = attention_bwd::TileMeetings<has_low != 0, has_high != 0>;
 
-// dS^T in shared memory: rows of keys, with queries along them in swizzle spans.
+// dS^T in shared memory has rows of keys, with queries along them in swizzle spans.
 constexpr int ds_span = block_q % 64 == 0 ? 64 : block_q % 32 == 0 ? 32 : 16;
 constexpr u32 ds_slab_bytes = k_rows * ds_span * 2;
 constexpr u32 ds_bytes = k_rows * block_q * 2;
 
-// How the groups divide dQ or dQ^T: by blocks of 64 rows and, if there are more groups than such blocks, by columns.
+// The groups divide dQ or dQ^T into blocks of 64 rows. If there are more groups than such blocks, they divide it by columns, too.
 constexpr int dq_m_blocks = swap_dq ? head_tile / 64 : block_q / 64;
 static_assert(dq_m_blocks > 0 && groups % dq_m_blocks == 0 && (swap_dq ? head_tile : block_q) % 64 == 0);
 constexpr int dq_columns = (swap_dq ? block_q : head_tile) / (groups / dq_m_blocks);
@@ -90,7 +90,7 @@ struct Shared {
 // Whether no bytes are left to align the tiles, or for a separate variable.
 constexpr bool fills_shared = Shared::bytes + 1024 + 16 > 227 << 10;
 
-// Walks the tiles of queries that meet the block's keys, for each head that shares the keys.
+// Goes through the tiles of queries that meet the block's keys, for each head that shares the keys.
 struct Walk {
     int start, stride, tiles, end_plane;
     int tile, left, plane;
@@ -171,12 +171,12 @@ __device__ __forceinline__ int runs_of_rows(int tile, int rows) {
     return min(block_q / 8, (rows - tile * block_q + 7) / 8);
 }
 
-// The sums of dQ: f32, all tiles of queries of a head, then of the next head; and for each part a counter of the blocks that have
-// added.
+// The sums of dQ in f32, for all tiles of queries of a head, then of the next head. Each part has a counter of the blocks that
+// have added to it.
 struct DqSums {
     float* sums;
     int* counters;
-    int tiles, rows;  // tiles and rows in a head
+    int tiles, rows;  // the tiles and rows in a head
     __device__ __forceinline__ long long index(const Walk& at) const { return static_cast<long long>(at.plane) * tiles + at.tile; }
     __device__ __forceinline__ float* of(const Walk& at) const {
         if constexpr (ends_with_rows) return sums + at.plane * sums_of_rows(rows) + at.tile * (dq_bytes / 4LL);
@@ -242,12 +242,12 @@ struct Step {
     const KeyMask& mask;
     float factor;  // scale log2(e)
     u32 k, v, q, d_o;      // operand addresses in shared memory, in units of 16 bytes; k and v are those of the group's rows
-    u32 dq_a, dq_b;        // addresses of the group's parts of the operands of dQ
+    u32 dq_a, dq_b;        // the addresses of the group's parts of the operands of dQ
     u32 ds_row;            // where the lane's row of matrices is written
     u32 dq_row;            // where the thread's part of dQ is staged
     const DqSums& sums;    // without staging, dQ is added to `sums` from `dq_thread` on
     int dq_thread;
-    int row, keys_left;    // the thread's first row; number of keys from there on
+    int row, keys_left;    // the thread's first row, and the number of keys from there on
     int whole_first, whole_end;  // tiles without a masked score
 
     __device__ __forceinline__ void issue_scores(const Position<stages>& at, float (&s)[block_q / 2]) const {
@@ -287,7 +287,7 @@ struct Step {
     }
     template <int begin = 0, int end = block_q / 16>
     __device__ __forceinline__ void store_ds(const u32 (&packed)[block_q / 4], int buffer) const {
-        constexpr int chunks = ds_span / 8;  // chunks of 8 queries in a span
+        constexpr int chunks = ds_span / 8;  // the chunks of 8 queries in a span
         const int lane = threadIdx.x % 32;
         const int in_row = lane % 8;
         const int swizzle = ds_span == 64 ? in_row : ds_span == 32 ? in_row / 2 : in_row / 4;
@@ -355,7 +355,7 @@ struct Step {
             }
         }
     }
-    // Processes all tiles of the walk.
+    // Processes all tiles of queries that meet the block's keys.
     __device__ __forceinline__ void run(const Walk& walk, float (&dk)[head_tile / 2], float (&d_v)[value_tile / 2]) const {
         Position<stages> at;
         Position<dq_buffers> dq_at;

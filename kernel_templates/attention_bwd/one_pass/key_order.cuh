@@ -29,8 +29,8 @@ struct TileMeetings {
         if (first_key >= end_key) return {0, 0};
         return {first_key / block_k, (end_key + block_k - 1) / block_k};
     }
-    // The position of key tile `keys` among the tiles that add to query tile `queries`: the number of those before it. Blocks
-    // process key tiles in ascending or descending order. REQUIRES: the two tiles meet.
+    // The position of key tile `keys` among the tiles that add to query tile `queries`, which is the number of key tiles before
+    // it. Blocks process key tiles in ascending or descending order. REQUIRES: the two tiles meet.
     ATTENTION_EVERYWHERE constexpr int turn(int queries, int keys, bool descending) const {
         const TileRange range = of_queries(queries);
         return descending ? range.end - 1 - keys : keys - range.first;

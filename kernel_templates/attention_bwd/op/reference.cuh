@@ -160,7 +160,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY(_queries)(ATTENTION_BWD_PARAMETERS, OU
     const int tiles_of_head = (q_len + rows - 1) / rows;
     const i64 tiles = static_cast<i64>(batches) * q_heads * tiles_of_head;
     for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-        const i64 line = at / tiles_of_head;  // number of the head among those of all batches
+        const i64 line = at / tiles_of_head;  // the number of the head among the heads of all batches
         const int head = static_cast<int>(line % q_heads), b = static_cast<int>(line / q_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;
         const int count = min(q_len - first, rows);
@@ -217,7 +217,7 @@ extern "C" __global__ void AUTOTUNE_ENTRY()(ATTENTION_BWD_PARAMETERS, OUTPUTS) {
     const int tiles_of_head = (kv_len + rows - 1) / rows;
     const i64 tiles = static_cast<i64>(batches) * kv_heads * tiles_of_head;
     for (i64 at = blockIdx.x; at < tiles; at += gridDim.x) {
-        const i64 line = at / tiles_of_head;  // number of the head of keys among those of all batches
+        const i64 line = at / tiles_of_head;  // the number of the head of keys among those of all batches
         const int kv_head = static_cast<int>(line % kv_heads), b = static_cast<int>(line / kv_heads);
         const int first = static_cast<int>(at % tiles_of_head) * rows;
         const int count = min(kv_len - first, rows);

@@ -40,8 +40,8 @@ constexpr int runs_d = (d + threads_x * vec - 1) / (threads_x * vec);  // runs o
 constexpr int runs_v = (dv + threads_x * vec - 1) / (threads_x * vec);
 static_assert(tile_rows % vec == 0, "weights are read four at a time");
 
-// Rows have whole runs. Rows of a tile are padded by four elements, so that neighbouring ones begin in different banks. Rows of
-// the block and of weights have XORed columns instead, which leaves room for a tile of 128 x 64 with 128 columns.
+// Rows have whole runs. Rows of a tile are padded by four elements, so that neighbouring rows begin in different banks. Rows of
+// the block and of weights have XORed columns instead, which leaves enough shared memory for a tile of 128 x 64 with 128 columns.
 constexpr int own_ld_d = runs_d * threads_x * vec, ld_d = own_ld_d + vec;
 constexpr int own_ld_v = runs_v * threads_x * vec, ld_v = own_ld_v + vec;
 constexpr int ld_w = (tile_rows + 31) / 32 * 32;
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
         const int head = head_of(step), first_other = first_of(step), left = q_len - first_other;
         copy_rows<tile_rows, d, ld_d, align_q>(
             shared.left, q + call.forward.q_strides.of_head(at.b, head) + static_cast<i64>(first_other) * q_row, q_row, left);
-        // For rows that do not exist q, dO and their facts are 0, and so are their parts of every sum.
+        // For rows that do not exist, q, dO and their facts are 0, so these rows add nothing to any sum.
         const RowFacts* const from = facts + (static_cast<i64>(at.b) * q_heads + head) * q_len + first_other;
         for (int i = threadIdx.x; i < tile_rows; i += threads)
             ptx::cp_async<sizeof(RowFacts)>(ptx::shared_address(shared.facts + i), from + i, i < left ? sizeof(RowFacts) : 0);

@@ -44,8 +44,8 @@ using RowsV = attention::Rows<dv, swizzle_v>;
 
 struct Lane {
     int id, warp;
-    int a_row, a_chunk;  // lane addresses for ldmatrix: for A, and for B stored by rows of the sum: rows, then chunks
-    int b_row, b_chunk;  // for B stored by rows of the result: chunks, then rows
+    int a_row, a_chunk;  // the lane's address for ldmatrix, for A and for B stored by rows of the sum: rows, then chunks
+    int b_row, b_chunk;  // the same for B stored by rows of the result: chunks, then rows
 
     __device__ __forceinline__ Lane()
         : id(threadIdx.x % 32),
@@ -166,8 +166,8 @@ __device__ __forceinline__ void store_rows(Element* to, i64 row_elements, int ro
     }
 }
 
-// For each row: the logarithm of its sum in units of log 2, and delta. Rows without weight and rows that do not exist have +inf
-// and 0, so that all their weights are 0.
+// The facts of a row: the logarithm of its sum in units of log 2, and delta. Rows without weight and rows that do not exist have
+// +inf and 0, so that all their weights are 0.
 struct RowFacts {
     f32 lse, delta;
 };
@@ -298,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(32 * k_warps, resident_blocks)
     const u32 shared_k = ptx::shared_address(memory), shared_v = shared_k + k_bytes;
     const u32 shared_q = shared_v + v_bytes, shared_do = shared_q + stages * q_bytes;
     RowFacts* const shared_facts = reinterpret_cast<RowFacts*>(memory + k_bytes + v_bytes + stages * (q_bytes + do_bytes));
-    // All tiles of queries, one head after the other.
+    // The tiles are all tiles of queries, one head after the other.
     const int tiles = max(end - begin, 0), turns = tiles * group;
     const auto fetch = [&](int turn) {
         if (turn < turns) {

@@ -57,7 +57,7 @@ struct QueryStep {
     const QueryShared& shared;
     const RowMask& mask;
     float factor;                 // scale log2(e)
-    float lse[2], delta[2];       // values of the thread's rows; lse in log2
+    float lse[2], delta[2];       // the values of the thread's rows; lse is in log2
     u64 q, d_o, k, v, k_by_rows;  // descriptors
     int row;
 

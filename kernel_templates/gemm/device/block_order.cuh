@@ -10,8 +10,8 @@ struct BlockOrder {
 };
 
 struct BlockTile {
-    int row, col;  // first row and column of the tile
-    int slice;     // index over batches and, with split-K, over parts of K
+    int row, col;  // the first row and column of the tile
+    int slice;     // the index over batches and, with split-K, over parts of K
 };
 
 template <int block_m, int block_n>

@@ -1,6 +1,7 @@
-// For persistent blocks that multiply f32 operands with wgmma: the order of C's tiles, and their loads by TMA, 128 bytes of K at
-// a time. REQUIRES gemm/device/hopper/hopper_ring.cuh and, as constants before the include: block_m, block_n, block_k, cluster_m,
-// cluster_n, cluster_blocks, bytes_x, bytes_y (of a stage) and x_along_m (the operand on wgmma's M side is contiguous along M).
+// Code for persistent blocks that multiply f32 operands with wgmma: the order of C's tiles, and their loads by TMA, 128 bytes of
+// K at a time. REQUIRES gemm/device/hopper/hopper_ring.cuh and, as constants before the include: block_m, block_n, block_k,
+// cluster_m, cluster_n, cluster_blocks, bytes_x, bytes_y (of a stage) and x_along_m (the operand on wgmma's M side is contiguous
+// along M).
 #pragma once
 
 namespace {
@@ -8,7 +9,8 @@ namespace {
 // ---- the order of work ----
 
 struct Extents {
-    int m, n, k, batch, tiles_m, tiles_n, group, raster;  // m and n in the multiplication's coordinates; tiles of a whole cluster
+    // M and n are in the multiplication's coordinates, and tiles are those of a whole cluster.
+    int m, n, k, batch, tiles_m, tiles_n, group, raster;
     __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
     __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
 };

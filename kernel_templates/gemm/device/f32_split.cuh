@@ -26,7 +26,7 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&acc)[4], const u32 (&a)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// One element of C, summed on CUDA cores: overflow, infinities and NaN as in IEEE arithmetic.
+// One element of C, summed on CUDA cores. Overflow, infinities and NaN are as in IEEE arithmetic.
 __device__ __forceinline__ f32 exact_sum(const f32* a, i64 step_a, const f32* b, i64 step_b, int k) {
     f32 sum = 0.0F;
 #pragma unroll 1

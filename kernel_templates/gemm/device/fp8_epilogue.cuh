@@ -1,6 +1,6 @@
-// The epilogue of fp8 products: adds the bias of the column and beta times C to a scaled sum, keeps the largest magnitude for amax, and
-// scales and saturates a C in fp8. REQUIRES common/fp8.cuh, gemm/device/pair_store.cuh, gemm/device/fp8_scales.cuh and, before the include:
-// AUTOTUNE_EPILOGUE (0: nothing is compiled), Bias, has_bias, scales_c, keeps_amax, block_m, block_n, Out.
+// The epilogue of fp8 products. It adds the bias of the column and beta times C to a scaled sum, keeps the largest magnitude for
+// amax, and scales and saturates a C in fp8. REQUIRES common/fp8.cuh, gemm/device/pair_store.cuh, gemm/device/fp8_scales.cuh and,
+// before the include: AUTOTUNE_EPILOGUE (0: nothing is compiled), Bias, has_bias, scales_c, keeps_amax, block_m, block_n, Out.
 #pragma once
 
 #if AUTOTUNE_EPILOGUE
@@ -69,7 +69,7 @@ class Epilogue {
         else
             store_pair<true>(out, s, tile, row, column, sums);
     }
-    // The same without biases loaded in advance.
+    // Stores sums without biases that were loaded in advance.
     __device__ __forceinline__ void store_sums(const Output& out, const Extents& s, const Tile& tile, int row, int column, const Pair& sums) {
         if constexpr (!has_epilogue) {
             store_pair<true>(out, s, tile, row, column, sums);

@@ -6,7 +6,7 @@
 
 namespace {
 
-// The factors of a tile's sums for one thread: alpha and its rows' scales in registers, those of the columns in shared memory.
+// One thread's factors of a tile's sums. alpha and its rows' scales are in registers, the scales of the columns in shared memory.
 class Factors {
   public:
     __device__ __forceinline__ explicit Factors(float alpha) : alpha_(alpha) {}
@@ -44,7 +44,7 @@ class Factors {
             asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(pair.low), "=f"(pair.high) : "r"(area_ + j * 32));
         return pair;
     }
-    // alpha and the scales times sums of row `half` of a band (0, or 1: eight rows below).
+    // Returns alpha and the scales times sums of row `half` of a band (0, or 1 for eight rows below).
     __device__ __forceinline__ Pair applied(int band, int half, const Pair& columns, const Pair& sums) const {
         if constexpr (scale_mode != 2) return {alpha_ * sums.low, alpha_ * sums.high};
         const float row = rows_[2 * band + half];
@@ -61,11 +61,11 @@ class Factors {
 // Addresses of the block scales for a consumer warpgroup's part of a tile. A has one scale for each row and 128 k, B one for 128
 // columns and 128 k.
 struct BlockScales {
-    const float* lines;   // the operand with a scale for each line: the scale of this thread's first line
-    const float* blocks;  // the operand with a scale for each block: the scale of this tile's first block
+    const float* lines;   // if the operand has a scale for each line, the scale of this thread's first line
+    const float* blocks;  // if the operand has a scale for each block, the scale of this tile's first block
     i64 line_stride, line_k, block_k_stride;
     int next_block;
-    int lines_left;    // index of the operand's last line, counted from `lines`
+    int lines_left;    // the index of the operand's last line, counted from `lines`
     int second_block;  // number of this thread's columns before the next block begins
 
     __device__ __forceinline__ BlockScales(const Scales& scales, const Extents& s, const Tile& tile, int row0) {
@@ -98,8 +98,8 @@ constexpr int touched_blocks = scale_block % in_blocks == 0 ? 1 : 2;  // at most
 // The number of elements of its first block of scales that come before the tile.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 
-// Block scales in a stage of the ring: one for each line of the tile, then a chunk of 16 bytes for each block that the tile
-// touches. A chunk has room for four steps, so a whole chunk can be copied at once.
+// Block scales in a stage of the ring. There is one for each line of the tile, then a chunk of 16 bytes for each block that the
+// tile touches. A chunk has four steps, so a whole chunk can be copied at once.
 constexpr int scale_lines = swap_ab ? block_n : block_m;
 constexpr u32 scale_stage_bytes = scale_mode == 3 ? (scale_lines + 2 * 4) * 4 : 0;
 __device__ __forceinline__ u32 place_in_chunk(int step) { return (step & 3) * 4; }
@@ -113,7 +113,7 @@ __device__ __forceinline__ void copy_scales(u32 to, const float* from, int valid
         asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
-// The scales of a tile from one step on: of its lines, of its first block or of the block `after` it; and how many lines the
+// The scales of a tile from one step on, of its lines and of its first block or of the block `after` it, and how many lines the
 // operand has from there.
 struct TileScales {
     const float *lines, *blocks;
@@ -138,9 +138,9 @@ __device__ __forceinline__ bool lie_in_chunks(const Scales& scales, const Extent
     return scale_mode == 3 && of_lines.line == 1 && of_blocks.k == 1 && together % 4 == 0 && addresses % 16 == 0;
 }
 
-// Copies scales in whole chunks by the copy engine, started by one thread: two arrivals complete a stage's phase of `full`.
-// Copies by a warp's lanes (ScaleFeed) wait behind 48 KiB of operands and arrive last: they took 1,174 clocks per step, while
-// DeepGEMM takes 1,107 (4096x4096x7168, 256x128, H200, 2026-11-23).
+// Copies scales in whole chunks by TMA, started by one thread. Two arrivals complete a stage's phase of `full`. Copies by a
+// warp's lanes (ScaleFeed) wait behind 48 KiB of operands and arrive last: they took 1,174 clocks per step, while DeepGEMM takes
+// 1,107 (4096x4096x7168, 256x128, H200, 2026-11-23).
 class ScaleChunks {
   public:
     __device__ __forceinline__ ScaleChunks(const Scales& scales, const Extents& s, const Tile& tile, int step) {
@@ -163,7 +163,7 @@ class ScaleChunks {
 
   private:
     const float *lines_, *blocks_;
-    int line_bytes_, next_block_;  // distance from a block's scales to those of the next block
+    int line_bytes_, next_block_;  // the distance from a block's scales to those of the next block
 };
 
 // One lane's part of copying scales in any other layout. A stage's phase of `full` completes after 33 arrivals: one for TMA's

@@ -11,7 +11,7 @@ __device__ __forceinline__ u32 gather_word(const u8* from, int count) {
     return word;
 }
 
-// For a grid of any size; a thread copies 16 bytes at a time.
+// The grid may have any size. A thread copies 16 bytes at a time.
 __device__ __forceinline__ void pack_bytes(const u8* from, u8* to, int rows, int cols, i64 ld, i64 ld_packed, int batch, i64 stride) {
     const i64 chunks = ld_packed / 16;
     const i64 all = chunks * rows * batch;

@@ -5,10 +5,10 @@
 
 namespace {
 
-constexpr int scale_block = 128;  // length of a block along K, and its number of columns of B
+constexpr int scale_block = 128;  // the length of a block along K, and its number of columns of B
 
-// Distances between scales, in elements: of two batches, of two lines (rows of A; columns of B, or blocks of 128 of them), of two
-// runs of 128 k.
+// Distances between scales, in elements: between two batches, between two lines (rows of A; columns of B, or blocks of 128 of
+// them), and between two runs of 128 k.
 struct ScaleStrides {
     i64 batch, line, k;
 };
@@ -35,7 +35,7 @@ struct Scales {
     __device__ __forceinline__ float of_column(const Extents& s, const Tile& tile, int column) const {
         return load_scale(y + tile.batch * of_y.batch + min(column, s.n - 1) * of_y.line);
     }
-    // alpha and the scales times two neighbouring columns' sums.
+    // Returns alpha and the scales times the sums of two neighbouring columns.
     __device__ __forceinline__ Pair applied(const Extents& s, const Tile& tile, int row, int column, float alpha, const Pair& sums) const {
         if constexpr (scale_mode != 2) return {alpha * sums.low, alpha * sums.high};
         const float factor = alpha * of_row(s, tile, row);

@@ -44,7 +44,7 @@ __device__ __forceinline__ uint4 load_eight(const u16* from, int count, const u1
     return uint4{words[0], words[1], words[2], words[3]};
 }
 
-// One thread per eight elements of a row. The padding is written as zeros. REQUIRES: the grid has fewer than 2^32 threads.
+// Each thread packs eight elements of a row. The padding is written as zeros. REQUIRES: the grid has fewer than 2^32 threads.
 template <typename T>
 __device__ __forceinline__ void pack_rows(const T* from, T* to, int rows, int cols, long long ld, long long ld_packed, int batch,
                                           long long stride) {

@@ -28,7 +28,7 @@ __device__ __forceinline__ PairOfC pair_of_c(const Output& out, const Extents& s
     return pair;
 }
 
-// The same at (row, col) and at the row eight below. Reads nothing if beta is 0: C may then hold anything.
+// Two pairs of C, at (row, col) and at the row eight below. If beta is 0 they are not read, because C may then hold anything.
 struct QuadOfC {
     PairOfC upper, lower;
 };

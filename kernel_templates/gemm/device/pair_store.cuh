@@ -11,7 +11,7 @@ struct Output {
     float alpha, beta;
     long long ldc, stride_c;
     Register* partial;  // slots of block_m * block_n sums
-    u32* counters;      // parts finished, one per tile and consumer warpgroup; zero between launches
+    u32* counters;      // the number of finished parts for each tile and consumer warpgroup; zero between launches
 };
 
 // The final value of C for a sum. `scaled`: the sum already includes alpha and scales.

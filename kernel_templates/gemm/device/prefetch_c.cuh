@@ -4,8 +4,9 @@
 
 namespace {
 
-// Fetches into L2 the existing elements of C among `rows` x `cols` from `corner` on, at most `most_cols` of them per row. Called
-// by `threads` threads; this is number `thread`. Allowed before a dependent launch's turn, because all writes go through L2.
+// Fetches into L2 the existing elements of C among `rows` x `cols` from `corner` on, at most `most_cols` of them per row.
+// `threads` threads call this, and this one has the number `thread`. It is allowed before a dependent launch's turn, because all
+// writes go through L2.
 template <int most_cols, class Out>
 __device__ __forceinline__ void prefetch_c(const Out* corner, long long ldc, int rows, int cols, int thread, int threads) {
     constexpr int sector = 32 / static_cast<int>(sizeof(Out));

@@ -15,7 +15,7 @@ __device__ __forceinline__ Pack<Out, width> read_run(const Out* c, int valid) {
     return run;
 }
 
-// `before`: the old values of C, which are ignored if beta is 0.
+// `before` are the old values of C, which are ignored if beta is 0.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width>& before, Out* c, f32 alpha, f32 beta, int valid) {
     if (valid <= 0) return;

@@ -21,9 +21,9 @@ struct TileCopy {
         uint4 at[passes];
     };
 
-    const In* source;  // address of this thread's chunk in the first pass
-    i64 row_step;      // elements from pass to pass
-    i64 tile_step;     // elements from tile to tile
+    const In* source;  // the address of this thread's chunk in the first pass
+    i64 row_step;      // the number of elements from pass to pass
+    i64 tile_step;     // the number of elements from tile to tile
     int rows_left;     // rows of the operand from this thread's first row to the end
     int cols_left;     // elements of a row from this thread's chunk to the end
     u32 destination;   // within a stage

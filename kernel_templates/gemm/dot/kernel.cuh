@@ -42,8 +42,8 @@ static_assert(x_along_k || block_lines % 8 == 0, "a warp reads runs of neighbour
 // Addresses from which a thread reads its line of X and the block's lines of Y.
 struct Source {
     const In *x, *y;
-    i64 x_step, y_step;  // distance from one k to the next
-    i64 column_step;     // distance from one line of Y to the next
+    i64 x_step, y_step;  // the distance from one k to the next
+    i64 column_step;     // the distance from one line of Y to the next
     int last_column;     // last existing column; later ones read this column, and their sums are not stored
 
     __device__ __forceinline__ i64 column(int c) const { return min(c, last_column) * column_step; }

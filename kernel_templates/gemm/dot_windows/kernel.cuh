@@ -31,7 +31,8 @@ namespace {
 constexpr bool x_along_k = swap_ab ? trans_b : !trans_a;
 constexpr bool y_along_k = swap_ab ? !trans_a : trans_b;
 constexpr int window = 8;                // elements
-constexpr int groups = threads / lanes;  // groups of lanes. k contiguous: lines at once; else windows of a line of k
+// Groups of lanes: if k is contiguous, each has a line at a time; otherwise each has a window of a line of k.
+constexpr int groups = threads / lanes;
 constexpr int all_lanes = lanes * cluster_k;
 using Window = Pack<In, window>;
 
@@ -106,8 +107,8 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
     }
     const int shift = shift_of(line[0]);
     const int begin = shift == 0 ? 0 : 1, end = (from.k + shift) / window;  // windows that lie entirely within the line
-    // All loads of a round, without conditions, so that they are issued before the first product. After the end, the last window
-    // is loaded again.
+    // Loads a whole round without conditions, so that all loads are issued before the first product. After the end, the last
+    // window is loaded again.
 #pragma unroll 1
     for (int first = begin + lane; first < end; first += all_lanes * unroll) {
         Window x[unroll][rows];
@@ -270,8 +271,8 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
 
 // Adds the share of helper number `helper` of the sums of element (line, column) of the block, then adds all shares.
 __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, int lane, int line, int column, int helper) {
-    // Neighbouring windows lie in neighbouring words: for all threads of a warp with one shift, an element has the same position
-    // in its window.
+    // Neighbouring windows are in neighbouring words, because for all threads of a warp with one shift an element has the same
+    // position in its window.
     __shared__ f32 left[lanes][columns][window][groups + 1];
 #pragma unroll
     for (int e = 0; e < window; ++e) {
@@ -318,7 +319,7 @@ __device__ __forceinline__ f32 add_blocks(f32 sum) {
 
 }  // namespace
 
-// Requests one block per SM: otherwise the compiler saves registers until only two loads are in flight.
+// Requests one block per SM. Otherwise the compiler saves registers until only two loads run at a time.
 extern "C" __global__ void __launch_bounds__(threads, 1)
     AUTOTUNE_ENTRY()(const In* a, const In* b, Out* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c) {

@@ -41,14 +41,15 @@ constexpr int align_x = swap_ab ? align_b : align_a;
 constexpr int align_y = swap_ab ? align_a : align_b;
 constexpr bool grouped_lines = x_along_k && align_x < 16;
 constexpr bool grouped_k = !x_along_k && align_x < 16;
-constexpr int groups = 8;  // positions of an element within 16 bytes
+constexpr int groups = 8;  // an element has so many possible positions within 16 bytes
 
 constexpr int tiles = block_m / (16 * warps_m);  // multiplications along M in a warp
 constexpr int threads = 32 * warps_m * warps_k;
 constexpr int loads = 2 * tiles;  // loads of 16 bytes for each thread and step
 constexpr int step_k = 32;
-constexpr int round_k = step_k * warps_k * unroll;            // k between two rounds of a warp
-constexpr int run = !grouped_k && unroll % 2 == 0 ? 2 : 1;    // neighbouring steps of a warp: whole lines of 128 bytes
+constexpr int round_k = step_k * warps_k * unroll;            // the k between two rounds of a warp
+// The number of neighbouring steps of a warp, which read whole lines of 128 bytes.
+constexpr int run = !grouped_k && unroll % 2 == 0 ? 2 : 1;
 constexpr int warp_lines = grouped_k ? block_m / warps_m - groups : block_m / warps_m;  // the window moves by up to 7 lines
 constexpr int block_lines = warp_lines * warps_m;
 constexpr int unit_k = grouped_k ? step_k * groups : 2 * step_k;  // parts of K start at multiples of this
@@ -65,7 +66,7 @@ struct Extents {
     int lines, columns, k;  // lines of X, columns of Y
     i64 ldx, ldy, ldc;
     f32 alpha, beta;
-    int split_k, part_k;  // parts of K, and the k in each but the last
+    int split_k, part_k;  // the parts of K, and the k in each part but the last
     int prefetch_k;       // k of a part that are fetched into L2 early
 };
 
@@ -138,12 +139,12 @@ __device__ __forceinline__ u64 streaming_policy() {
     return policy;
 }
 
-// One step of a warp as loaded: if k is contiguous two lines per tile, else eight k.
+// One step of a warp as it was loaded. If k is contiguous it is two lines per tile, else eight k.
 struct Raw {
     uint4 at[loads];
 };
 
-// Offset in k of step `turn` of a warp, of the `unroll` in a round, from the round's start.
+// The offset in k of step `turn` of a warp from the start of its round, which has `unroll` steps.
 __device__ __forceinline__ constexpr int offset_of(int turn) { return (turn / run * run * warps_k + turn % run) * step_k; }
 
 // Iterates over a warp's steps through X.
@@ -205,8 +206,8 @@ class Stream {
     i64 ldx_;
 };
 
-// Holds the loaded steps, in registers or in shared memory, where each thread reads back its own copies. Loads into registers are
-// all waited for together (the compiler has six scoreboards for all loads); copies are waited for step by step.
+// Holds the loaded steps in registers or in shared memory, from which each thread reads back its own copies. A warp waits for all
+// loads into registers at once (the compiler has six scoreboards for all loads), but for copies step by step.
 class WaitingRoom {
   public:
     __device__ __forceinline__ explicit WaitingRoom(const void* shared)
@@ -301,10 +302,11 @@ __device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, in
     return uint4{words[0], words[1], words[2], words[3]};
 }
 
-// Distributes 64 neighbouring k to the eight groups: an 8x8 transpose of 16-bit elements, two rows at a time to save registers.
+// Distributes 64 neighbouring k to the eight groups. This is an 8x8 transpose of 16-bit elements, done two rows at a time to save
+// registers.
 __device__ __forceinline__ void deal(const Staging& to, int column, int block_of_64) {
     u32* const words = reinterpret_cast<u32*>(to.at(column, block_of_64 / 4 * (unit_k / 8) + block_of_64 % 4));
-    constexpr int group_words = step_k / 2;  // distance from one group to the next
+    constexpr int group_words = step_k / 2;  // the distance from one group to the next
     const int k = to.k_begin + block_of_64 * 64;
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {
@@ -327,7 +329,7 @@ __device__ __forceinline__ void stage(In* buffer, const Work& work, const Extent
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
     constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k per thread at once
     constexpr int chunks = block_k / chunk_k;
-    constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that threads fill at once
+    constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // threads fill so many chunks or columns at once
     const Staging to = {buffer, work, s, k_begin};
     const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps read
     const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
@@ -364,8 +366,8 @@ struct Sums {
     f32 at[tiles][block_n / 8][4];
 };
 
-// y: this lane's k of the step, in the first column. Columns that do not exist get the values of the last one and are never
-// stored. Multiplications into the same sums are as far apart as registers allow, because each waits for the previous one.
+// `y` is this lane's k of the step, in the first column. Columns that do not exist get the values of the last one and are never
+// stored. Multiplications into the same sums are as far apart as registers allow, because each waits for the one before it.
 __device__ __forceinline__ void multiply(Sums& sums, const Raw& raw, const In* y, int columns) {
     constexpr int abreast = smaller(block_n / 8, 4);
     const int lane_column = threadIdx.x % 32 / 4;
@@ -607,7 +609,7 @@ __device__ __forceinline__ void finish(const Work& work, const Extents& s, f32* 
 
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-constexpr int sector_elements = 64;  // 128 bytes, which L2 fetches at once
+constexpr int sector_elements = 64;  // L2 fetches 128 bytes at once
 
 // Fetches this block's share of the whole of Y. All blocks read all of Y at the same time, and would all wait in the same queues
 // for any part that is not in L2 by then.
@@ -644,7 +646,7 @@ __device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
 __device__ __forceinline__ void take_turn(const Work& work, const Extents& s) {
     dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
-    if (s.prefetch_k > 0) {  // allowed before the turn, because all writes go through L2
+    if (s.prefetch_k > 0) {  // this is allowed before the turn, because all writes go through L2
         prefetch_y(work, s);
         prefetch_x(work, s);
     }
@@ -662,7 +664,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     extern __shared__ __align__(16) unsigned char shared[];
     const Extents s = {swap_ab ? n : m,       swap_ab ? m : n, k,    swap_ab ? ldb : lda, swap_ab ? lda : ldb, ldc, alpha, beta,
                      split_k, part_k, prefetch_k};
-    // Blocks along x: the parts of a tile, tile after tile; along y the tiles of Y; along z the batch.
+    // Blocks along x are the parts of a tile, tile after tile. Blocks along y are the tiles of Y, and along z the batch.
     Work work;
     work.part = blockIdx.x % static_cast<u32>(split_k);
     const int tile = blockIdx.x / static_cast<u32>(split_k);

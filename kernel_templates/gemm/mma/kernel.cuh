@@ -50,7 +50,7 @@ static_assert(!split_barrier || reg_buffers == 2, "warps run ahead of the barrie
 
 // ---- one operand's tile in shared memory ----
 
-// `Extent` of M or N by block_k, in the order of memory: rows of K (k_rows) or rows of M or N.
+// A tile of `Extent` of M or N by block_k, in the order of memory: rows of K (k_rows) or rows of M or N.
 template <int Extent, bool KContiguous>
 struct Tile {
     static constexpr int rows = KContiguous ? Extent : block_k;
@@ -58,7 +58,7 @@ struct Tile {
     static constexpr int chunks = cols / chunk;
     static constexpr int row_bytes = cols * 2 + (smem_swizzle ? 0 : chunk_bytes);
     static constexpr int bytes = rows * row_bytes;
-    // Number of chunks that XOR permutes: as many as 8 consecutive rows need to use all 32 banks.
+    // The number of chunks that XOR permutes. 8 consecutive rows need so many to use all 32 banks.
     static constexpr int period = cols * 2 % 128 == 0 ? 8 : cols * 2 % 64 == 0 ? 4 : 2;
 
     static __device__ __forceinline__ int offset(int row, int at) {
@@ -91,11 +91,11 @@ struct Copier {
     static_assert(lanes > 0, "the tile does not divide evenly among the threads");
     static constexpr int rows_a_pass = threads / lanes;
     static constexpr int passes = T::rows / rows_a_pass;
-    static constexpr int pieces = T::chunks / lanes;  // chunks of a thread in one pass
+    static constexpr int pieces = T::chunks / lanes;  // the chunks of a thread in one pass
 
-    const char* source;   // address of this thread's chunk in the next pass
-    long long row_step;   // bytes from pass to pass
-    long long tile_step;  // bytes from the last pass to the first of the next tile
+    const char* source;   // the address of this thread's chunk in the next pass
+    long long row_step;   // the bytes from pass to pass
+    long long tile_step;  // the bytes from the last pass to the first of the next tile
     int rows_left;        // rows of the operand from this thread's first row to the end
     int cols_left;        // elements of a row from this thread's first chunk to the end
     u32 destination;      // within a stage
@@ -172,7 +172,7 @@ struct Fragments {
     using T = Tile<Extent, KContiguous>;
     static constexpr int loads = WarpExtent / 16;
     static constexpr int along = KContiguous ? steps_k : loads;  // loads along a row
-    // With XOR, loads along a row differ by a constant only after a whole period.
+    // With XOR, the addresses of loads along a row differ by a constant only after a whole period.
     static constexpr bool periodic = KContiguous || WarpExtent / chunk % T::period == 0;
     static constexpr int distinct = !smem_swizzle ? 1 : periodic && T::period / 2 < along ? T::period / 2 : along;
 
@@ -283,8 +283,8 @@ __device__ __forceinline__ void fill_ring(CopierA& a, CopierB& b, Ring& write) {
     }
 }
 
-// One barrier per tile. After it, tile t has arrived and no warp still reads tile t - 1, which the next copies overwrite. Copies
-// past the end of K write zeros; they cost less than a branch among the mma.
+// There is one barrier per tile. After it, tile t has arrived and no warp still reads tile t - 1, which the next copies
+// overwrite. Copies past the end of K write zeros; they cost less than a branch among the mma.
 __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, CopierB& b, const FragmentsA& from_a,
                                                     const FragmentsB& from_b, Ring read, Ring write, int tiles) {
 #pragma unroll 1
@@ -305,14 +305,14 @@ __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, 
 // The mma steps over which the next tile's copies are spread. In a ring of two no other tile lies between a copy and its use, so
 // its copies are issued early.
 constexpr int copy_steps = stages == 2 && steps_k > 2 ? steps_k / 2 : steps_k - 1;
-// With a split barrier, warps arrive in the last step but one, once a tile's last fragments are being loaded and before that
-// step's copies: ptxas moves mma across an arrival, but no copies.
+// With a split barrier, warps arrive in the last step but one. By then a tile's last fragments are being loaded, and that step's
+// copies have not begun: ptxas moves mma across an arrival, but no copies.
 constexpr bool copies_follow_arrival = copy_steps == steps_k - 1;
 static_assert(!split_barrier || stages > 2 || !copies_follow_arrival, "the next tile's copies are not yet issued");
 
 // The barrier after which the next tile has arrived and this one has been read.
 struct Meeting {
-    u32 barrier;  // an mbarrier that every warp arrives on; not used unless split_barrier
+    u32 barrier;  // every warp arrives on this mbarrier; it is used only with split_barrier
     u32 parity = 0;
 
     // REQUIRES: nothing of this tile remains to be loaded.
@@ -364,9 +364,9 @@ __device__ __forceinline__ void run_double_buffered(WarpTile& tile, CopierA& a, 
 
 // The position of this block and warp.
 struct Place {
-    int row, col;  // first of the warp's tile
+    int row, col;  // the first row and column of the warp's tile
     int split, batch;
-    int tile_row, tile_col;  // first of the block's tile
+    int tile_row, tile_col;  // the first row and column of the block's tile
 };
 
 __device__ __forceinline__ Place place(int m, int n, int split_k, BlockOrder order) {
@@ -446,7 +446,8 @@ __device__ __forceinline__ void store_slab(const Out* slab, Out* c, long long ld
 }
 
 // Stores through shared memory, 16 rows at a time, so that C is written in whole lines. C is read into registers, and only if
-// beta is not 0: the first band in advance, each other band while the previous one is stored, so that no load waits for a store.
+// beta is not 0. The first band is read in advance, and each other band while the band before it is stored, so that no load waits
+// for a store.
 __device__ __forceinline__ void store_tile(const WarpTile& tile, Out* slab, Out* c, long long ldc, float alpha, float beta,
                                            int rows, int cols, const BandOfC& first) {
     const int lane = threadIdx.x % 32;

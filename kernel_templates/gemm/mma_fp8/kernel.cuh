@@ -161,7 +161,7 @@ __device__ __forceinline__ void clear(Sums& sums) {
     for (int i = 0; i < tiles_m * tiles_n * 4; ++i) sums[i / (tiles_n * 4)][i / 4 % tiles_n][i % 4] = 0.0f;
 }
 
-// sums += products of one step of 128 k, times its scales.
+// Adds the products of one step of 128 k, times their scales, to the sums.
 __device__ __forceinline__ void promote(Sums& sums, const Sums& products, const Scales& scales, const Extents& s, const Tile& tile,
                                         const WarpPlace& warp, int step) {
     float of_rows[tiles_m][2];

@@ -46,8 +46,9 @@ static_assert(promote_k % 8 == 0 && block_k % promote_k == 0, "sums are promoted
 
 // ---- an operand's tile in shared memory ----
 
-// `extent` lines (rows of A, columns of B) by block_k of K, stored in the operand's own order. Chunks are XORed so that lanes that read or
-// write together use all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for other accesses.
+// A tile of `extent` lines (rows of A, columns of B) by block_k of K, stored in the operand's own order. Chunks are XORed so that
+// lanes that read or write together use all banks: eight rows of 16 bytes for ldmatrix, and four rows of 32 bytes for other
+// accesses.
 template <int extent, bool k_contiguous>
 struct Tile {
     static constexpr int rows = k_contiguous ? extent : block_k;
@@ -77,10 +78,10 @@ struct Copier {
     static constexpr int passes = (T::rows + rows_a_pass - 1) / rows_a_pass;
     static constexpr bool is_even = T::rows % rows_a_pass == 0;
 
-    const f32* source;  // address of this thread's chunk in the next pass: one pointer, because there are not enough registers
-                        // for more
-    i64 row_step;       // distance from pass to pass, in elements
-    i64 tile_step;      // distance from the last pass to the next tile's first
+    // The address of this thread's chunk in the next pass; only one is kept, because there are not enough registers.
+    const f32* source;
+    i64 row_step;       // the distance from pass to pass, in elements
+    i64 tile_step;      // the distance from the last pass to the next tile's first
     int row, at;        // in the tile
     int rows_left;      // rows of the operand from this thread's first row to the end
     int cols_left;      // elements of a row from this thread's chunk to the end
@@ -126,7 +127,7 @@ struct Fragments {
     static constexpr int quads = lines / 16;
     static constexpr int distinct = k_contiguous ? steps_k : 1;
 
-    u32 base;  // address of this lane's first element in a stage
+    u32 base;  // the address of this lane's first element in a stage
 
     // For ldmatrix each lane gives the address of one row of a quad's four matrices.
     __device__ __forceinline__ explicit Fragments(int first_line) {
@@ -176,7 +177,7 @@ struct Fragments {
 using FragmentsA = Fragments<block_m, !trans_a, warp_m, true>;
 using FragmentsB = Fragments<block_n, trans_b, warp_n, false>;
 
-// Where the elements of an accumulator are in the warp's tile.
+// The positions of an accumulator's elements in the warp's tile.
 __device__ __forceinline__ int row_of(int i, int upper) { return i * 16 + (trans_a ? 2 * lane_r() + upper : lane_r() + 8 * upper); }
 __device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_t() + odd; }
 
@@ -309,7 +310,7 @@ struct Output {
     f32* c;  // the warp's first element
     i64 ldc;
     f32 alpha, beta;
-    int rows, cols;  // rows and columns of C from there on
+    int rows, cols;  // the rows and columns of C from there on
 };
 
 __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& out) {
@@ -332,8 +333,8 @@ __device__ __forceinline__ void store_tile(const WarpTile& tile, const Output& o
 // The start of the warp's operands in memory.
 struct Operands {
     const f32 *a, *b;
-    i64 step_a, step_b;  // distance from one k to the next
-    i64 line_a, line_b;  // distance from one row of A, or column of B, to the next
+    i64 step_a, step_b;  // the distance from one k to the next
+    i64 line_a, line_b;  // the distance from one row of A, or column of B, to the next
     int k;
 };
 
@@ -344,7 +345,7 @@ __device__ __forceinline__ bool is_finite(const WarpTile& tile) {
     return all;
 }
 
-// All of a thread's elements, summed on CUDA cores.
+// Stores all of a thread's elements, summed on CUDA cores.
 __device__ __forceinline__ void store_exact_sums(const Operands& from, const Output& out) {
 #pragma unroll 1
     for (int i = 0; i < tiles_m * tiles_n * 4; ++i) {
@@ -357,7 +358,7 @@ __device__ __forceinline__ void store_exact_sums(const Operands& from, const Out
 
 }  // namespace
 
-// With split_k > 1 each `split` of blocks sums k_per_split of K, and _reduce adds the parts to C.
+// With split_k > 1 the blocks of a `split` sum k_per_split of K, and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const f32* a, const f32* b, f32* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, f32* workspace, int raster, int group, int split_k,

@@ -15,7 +15,7 @@ constexpr int saturation = ${saturation};  // the largest number of a C in fp8; 
 
 namespace {
 
-// 64x64 elements by 128 threads of 8x4: 32 f64 sums per thread keep the f64 units busy while three blocks share an SM.
+// 128 threads of 8x4 compute 64x64 elements. With 32 f64 sums per thread the f64 units stay busy while three blocks share an SM.
 constexpr int tile = 64;
 constexpr int depth = 16;
 constexpr int peak_every = 64;  // k between two checks of the partial sums; the last check sees the whole sum
@@ -49,8 +49,8 @@ template <class In>
 struct Operand {
     const In* data;
     i64 ld;
-    i64 first;   // row of A or column of B
-    i64 extent;  // number of rows or columns
+    i64 first;   // the first row of A or column of B
+    i64 extent;  // the number of rows or columns
     Scale scale;
 };
 
@@ -125,7 +125,7 @@ __device__ __forceinline__ f32 root_of(f32 x) {
 
 struct Results {
     const Out* c;   // read where beta is not 0
-    f64* expected;  // expected values of this batch
+    f64* expected;  // the expected values of this batch
     f64* bound;
 };
 

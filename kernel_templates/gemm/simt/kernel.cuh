@@ -47,7 +47,7 @@ constexpr int runs = bcf ? 2 : 1;
 constexpr int run_m = thread_m / runs;
 constexpr int run_n = thread_n / runs;
 
-// Elements of one access: as many as requested, unless the operand's alignment allows fewer.
+// The elements of one access are as many as requested, unless the operand's alignment allows fewer.
 constexpr int asked = packed ? vec : smaller(vec, 2);
 constexpr int width_a = smaller(asked, align_a / static_cast<int>(sizeof(In)));
 constexpr int width_b = smaller(asked, align_b / static_cast<int>(sizeof(In)));
@@ -96,8 +96,8 @@ __device__ __forceinline__ Pack<In, vec> fetch(const In* from, int valid) {
     return chunk;
 }
 
-// Fills tile[k][line] for k0 <= k < k0 + block_k, between begin() and end(). The operand is contiguous along k, or along its lines.
-// cp.async cannot transpose, so it is used for operands with contiguous lines whose rows are aligned to 4 bytes.
+// Fills tile[k][line] for k0 <= k < k0 + block_k, between begin() and end(). The operand is contiguous along k or along its
+// lines. cp.async cannot transpose, so it is used only for operands with contiguous lines whose rows are aligned to 4 bytes.
 template <bool k_is_contiguous, int width, int lines>
 struct Filler {
     static constexpr bool is_async = cp_async && !k_is_contiguous && width >= 2;
@@ -107,8 +107,9 @@ struct Filler {
 
     Pack<In, vec> held[chunks_a_thread];
 
-    // The position of a chunk: its index `across` the contiguous direction, and `along` it. The elements of a chunk along K go to
-    // different rows of the tile. With bcf neighbouring threads have neighbouring lines, which are in different banks.
+    // The position of a chunk: its index `across` the contiguous direction, and its index `along` it. The elements of a chunk
+    // along K go to different rows of the tile. With bcf neighbouring threads have neighbouring lines, which are in different
+    // banks.
     struct Place {
         int across, along;
     };
@@ -204,7 +205,7 @@ __device__ __forceinline__ void read_share(In (&to)[count], const In* from) {
     }
 }
 
-// f16 sums of neighbouring columns share a register and an instruction.
+// Neighbouring columns' f16 sums share a register and an instruction.
 constexpr bool paired = is_same<Acc, f16> && thread_n % 2 == 0;
 
 template <bool>

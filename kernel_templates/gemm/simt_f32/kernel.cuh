@@ -104,10 +104,10 @@ __device__ __forceinline__ void fetch(f32* to, const f32* source, int count) {
     }
 }
 
-// Fills tile[k][line], tile after tile along K, between begin() and end(). The contiguous direction of the operand is k, or the
-// lines. Tiles that lie entirely within the operand are copied without checks, which took a tenth of the main loop's
-// instructions. To transpose, cp.async moves elements of four bytes separately: eight along k of four lines, which lie in
-// different banks. The step from one of a thread's chunks to the next is constant, so that a thread keeps only one pointer.
+// Fills tile[k][line], tile after tile along K, between begin() and end(). The operand is contiguous along k or along its lines.
+// Tiles that lie entirely within the operand are copied without checks, which took a tenth of the main loop's instructions. To
+// transpose, cp.async moves elements of four bytes separately: eight along k of four lines, which lie in different banks. The
+// step from one of a thread's chunks to the next is constant, so a thread keeps only one pointer.
 template <bool k_is_contiguous, int width, int lines>
 struct Filler {
     static constexpr bool scatters = k_is_contiguous && cp_async;
@@ -134,13 +134,13 @@ struct Filler {
                                                                   : block_k / chunk) == 0,
                   "chunks of a thread are a constant step apart");
 
-    const f32* from;     // address of this thread's chunk in the first pass
-    i64 pass_step;       // distance from pass to pass, in elements
-    i64 tile_step;       // distance from tile to tile
-    int lines_left;      // lines from the chunk on
-    int k_left;          // k from the first tile's chunk on
+    const f32* from;     // the address of this thread's chunk in the first pass
+    i64 pass_step;       // the distance from pass to pass, in elements
+    i64 tile_step;       // the distance from tile to tile
+    int lines_left;      // the number of lines from the chunk on
+    int k_left;          // the number of k from the first tile's chunk on
     Place at;            // in the tile
-    u32 to;              // the same chunk in shared memory, in the ring's first tile
+    u32 to;              // the place of the chunk in shared memory, in the ring's first tile
     f32 held[cp_async ? 1 : passes * chunk];
 
     __device__ __forceinline__ Filler(const Source& source, Tile<lines>& first)
@@ -163,7 +163,7 @@ struct Filler {
         return across > 0 ? (k_is_contiguous ? in_k : in_lines) : 0;
     }
 
-    // `stage`: offset of the tile in the ring, in bytes.
+    // `stage` is the offset of the tile in the ring, in bytes.
     template <bool is_whole>
     __device__ __forceinline__ void begin(u32 stage, int k_first) {
         const f32* source = from;
@@ -239,7 +239,7 @@ struct Transposer {
     struct Patch {
         const f32* from;
         i64 ld;
-        u32 to;         // address in shared memory, in the ring's first tile
+        u32 to;         // the address in shared memory, in the ring's first tile
         u32 row_bytes;  // from k to k there
         int lines_left, k_left;
         f32 held[4][4];
@@ -294,7 +294,7 @@ struct Transposer {
                      : "memory");
     }
 
-    // `stage`: offset of the tile in the ring, in bytes.
+    // `stage` is the offset of the tile in the ring, in bytes.
     __device__ __forceinline__ void store(u32 stage) const {
 #pragma unroll
         for (int pass = 0; pass < passes; ++pass) {
@@ -350,9 +350,9 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
     }
-    // Goes back and forth over the rows, for a pair of columns at a time. ptxas then takes columns that share a row's operand, or rows that
-    // share a column's, one after the other. The register file's cache keeps the shared operand, so each instruction reads two registers.
-    // Costs of other orders: docs/results/f32.md.
+    // Goes back and forth over the rows, for a pair of columns at a time. So ptxas takes columns that share a row's operand, or
+    // rows that share a column's, one after the other. The register file's cache keeps the shared operand, so each instruction
+    // reads two registers. docs/results/f32.md has the costs of other orders.
     __device__ __forceinline__ void add(const Operands& operands) {
         if constexpr (thread_n % 2 != 0) {
             at[0][0] = __fmaf_rn(operands.left[0], operands.right[0], at[0][0]);
@@ -447,7 +447,8 @@ __device__ __forceinline__ void sum_tiled(Sums& sums, const Source& a, const Sou
     ptx::cp_async_wait<0>();
 }
 
-// For operands that are both transposed in registers: early in a tile's products the next tile is stored, and the one after that is loaded.
+// For operands that are both transposed in registers. Early in a tile's products it stores the next tile and loads the tile after
+// that.
 __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, const Source& b, Stage* ring) {
     Transposer transposer(a, b, *ring);
     const int row = thread_row(), col = thread_col();
@@ -470,7 +471,8 @@ __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, cons
     int read = 0;
     int tile = 1;
     const auto sum_one = [&](bool is_whole) {
-        const int next = read + 1 == stages ? 0 : read + 1;  // as in sum_tiled: with 1 - read ptxas would order the loop differently
+        // It is written as in sum_tiled, because with 1 - read ptxas would order the loop differently.
+        const int next = read + 1 == stages ? 0 : read + 1;
 #pragma unroll
         for (int k = 0; k < block_k; ++k) {
             if (k + 1 == block_k) __syncthreads();
@@ -504,7 +506,7 @@ struct Output {
     f32* c;
     i64 ldc;
     f32 alpha, beta;
-    int rows, cols;  // rows and columns of C from the block's tile on
+    int rows, cols;  // the rows and columns of C from the block's tile on
 };
 
 __device__ __forceinline__ void store(const Sums& sums, const Output& out) {
@@ -524,7 +526,7 @@ __device__ __forceinline__ void store(const Sums& sums, const Output& out) {
 
 }  // namespace
 
-// With split_k > 1 each `split` of blocks sums k_per_split of K, and _reduce adds the parts to C.
+// With split_k > 1 the blocks of a `split` sum k_per_split of K, and _reduce adds the parts to C.
 extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     AUTOTUNE_ENTRY()(const f32* a, const f32* b, f32* c, float alpha, float beta, int m, int n, int k, i64 lda, i64 ldb, i64 ldc,
                      int batch, i64 stride_a, i64 stride_b, i64 stride_c, f32* workspace, int raster, int group, int split_k,

@@ -81,7 +81,7 @@ constexpr u32 c_barrier_bytes = loads_c ? consumer_warpgroups * epilogue_stages 
 struct Descriptors {
     u32 x, y;
 };
-// The upper word of a descriptor: eight rows, and their swizzle.
+// The upper word of a descriptor, which describes eight rows and their swizzle.
 __device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
 constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
 
@@ -113,7 +113,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_commit();
 }
 
-// The same with descriptors computed from the tiles' addresses.
+// Multiplies with descriptors computed from the tiles' addresses.
 __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int row0, bool fresh) {
     wgmma_fence();
 #pragma unroll
@@ -133,7 +133,7 @@ __device__ __forceinline__ void multiply(Sums& acc, u32 tile_x, u32 tile_y, int 
     wgmma_commit();
 }
 
-// Stores a quad: two neighbouring columns at (row, col), and at the row eight below.
+// Stores a quad, which is two neighbouring columns at (row, col) and at the row eight below.
 __device__ __forceinline__ void store_quad_of_c(const Output& out, const Extents& s, const Tile& tile, int row, int col, const Pair& upper,
                                                 const Pair& lower) {
     store_pair<false>(out, s, tile, row, col, upper);
@@ -218,7 +218,7 @@ struct SpansOfC {
     }
 };
 
-// Calls `visit` for the boxes of a span: one for the group's rows, or with swap_ab one for each band.
+// Calls `visit` for the boxes of a span. There is one for the group's rows, or with swap_ab one for each band.
 template <typename Visit>
 __device__ __forceinline__ void for_each_box_of_c(const Tile& tile, int row0, int part, Visit visit) {
     const int column = tile.n0 + part * span_c, first_row = tile.m0 + row0;
@@ -238,7 +238,7 @@ __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& ti
     });
 }
 
-// Called by the storing thread: loads as many spans as have buffers, and fetches the others into L2.
+// Loads as many spans as have buffers, and fetches the others into L2. The storing thread calls this.
 __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
     store_wait_read<0>();  // until the previous tile's stores have read it
 #pragma unroll
@@ -330,7 +330,8 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// The same span by span: without advance_descriptors, or if the next span's load of C needs the buffer of the previous one.
+// Stores span by span. This is needed without advance_descriptors, and if the next span's load of C needs the buffer of the
+// previous span.
 template <bool adds_c>
 __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc, SpansOfC& c) {
@@ -396,9 +397,9 @@ __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& ti
 }
 
 struct Areas {
-    u32 staging, flag;       // addresses for this consumer warpgroup
+    u32 staging, flag;       // addresses that belong to this consumer warpgroup
     u32 received, exchange;  // sums from the cluster's peers, and the barrier that counts them
-    u32 c_full;              // barriers of this consumer warpgroup's spans of C
+    u32 c_full;              // the barriers of this consumer warpgroup's spans of C
 };
 
 template <int>
@@ -433,8 +434,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
                 at.skip(work.steps, ring.stages);
                 continue;
             }
-            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
-            // its own.
+            // Groups take turns in order. Otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's
+            // parity for its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
@@ -527,8 +528,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = threadIdx.x / 128;
     if (warpgroup == 0) {
-        // Run by a warp that is idle until the kernel's turn, before the warpgroup gives up all but 40 registers, with which it
-        // would spill.
+        // A warp that is idle until the kernel's turn runs this, before the warpgroup gives up all but 40 registers, with which
+        // it would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)

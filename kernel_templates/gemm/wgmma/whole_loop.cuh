@@ -1,14 +1,14 @@
-// The consumer warpgroups' loop for an undivided K: only whole tiles, without the general schedule. If there are enough
-// registers, a cooperative tile's sums are rounded to elements of C, which need half the registers, and are stored during the
-// next tile's multiplications. Without this the store took 1,900 clocks per 128x256 tile with idle tensor cores. Ping-pong groups
-// store during each other's multiplications. REQUIRES everything that consume() in gemm/wgmma/kernel.cuh requires.
+// The consumer warpgroups' loop for an undivided K. It has only whole tiles and does without the general schedule. If there are
+// enough registers, a cooperative tile's sums are rounded to elements of C, which need half the registers, and are stored during
+// the next tile's multiplications. Without this the store took 1,900 clocks per 128x256 tile with idle tensor cores. Ping-pong
+// groups store during each other's multiplications. REQUIRES everything that consume() in gemm/wgmma/kernel.cuh requires.
 #pragma once
 
 namespace {
 
 static_assert(!overlap_epilogue || (advance_descriptors && tma_store && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
-constexpr int packed_registers = block_n / 4;  // registers of one band, with two elements in each
+constexpr int packed_registers = block_n / 4;  // the registers of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = spans / spans_in_round;
 static_assert(cluster_k > 1 || spans % spans_in_round == 0, "all rounds of a tile are alike");
@@ -122,8 +122,8 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
         u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
         while (tiles.next(work)) {
             if (pingpong) {
-                // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity
-                // for its own.
+                // Groups take turns in order. Otherwise a group that is ahead by a whole lap of the ring could mistake an old
+                // phase's parity for its own.
                 barrier_wait(ring.order + group * 8, order_parity);
                 order_parity ^= 1;
             }

@@ -1,6 +1,6 @@
-// The consumer warpgroups' loop for fast sums with an undivided K, as in gemm/wgmma/whole_loop.cuh: only whole tiles, without the
-// general schedule, and descriptors by additions. If there are enough registers, a cooperative tile's sums are rounded to
-// elements of C and stored during the next tile's multiplications; scales and biases are read during its own first
+// The consumer warpgroups' loop for fast sums with an undivided K, as in gemm/wgmma/whole_loop.cuh. It has only whole tiles, does
+// without the general schedule, and makes descriptors by additions. If there are enough registers, a cooperative tile's sums are
+// rounded to elements of C and stored during the next tile's multiplications; scales and biases are read during its own first
 // multiplications. REQUIRES everything that consume() in gemm/wgmma_fp8/kernel.cuh requires.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace {
 
 static_assert(!overlap_epilogue || (!promotes && tma_store && !reads_c && !reduce_kernel && cluster_k == 1), "whole tiles are staged in rounds");
 
-constexpr int packed_registers = block_n / 4;  // registers of one band, with two elements in each
+constexpr int packed_registers = block_n / 4;  // the registers of one band, with two elements in each
 constexpr bool leaves_late = !pingpong && sizeof(Out) == 2 && bands * (accumulators + packed_registers) <= 192;
 constexpr int rounds = (spans_of_c + spans_in_round - 1) / spans_in_round;
 
@@ -113,8 +113,8 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
         u32 order_parity = group == 0 ? 1 : 0;  // the first turn of group 0 needs no wait
         while (tiles.next(work)) {
             if (pingpong) {
-                // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity
-                // for its own.
+                // Groups take turns in order. Otherwise a group that is ahead by a whole lap of the ring could mistake an old
+                // phase's parity for its own.
                 barrier_wait(ring.order + group * 8, order_parity);
                 order_parity ^= 1;
             }

@@ -69,7 +69,7 @@ static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of prom
 using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
-constexpr int most_stages = 12;       // the most stages of a ring
+constexpr int most_stages = 12;       // a ring may have at most so many stages
 constexpr bool converts_pairs = true;  // true, because the shipped winners were measured with it
 // Bytes for the scales of a tile's columns, for each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
@@ -107,7 +107,7 @@ struct Operands {
         : x(matrix_descriptor(tile_x + row * tma_swizzle, 16, 8 * tma_swizzle, tma_swizzle)),
           y(matrix_descriptor(tile_y, 16, 8 * tma_swizzle, tma_swizzle)) {}
     __device__ __forceinline__ Operands(u64 of_x, u64 of_y) : x(of_x), y(of_y) {}
-    // The same values through shuffles: the compiler then keeps them instead of computing the descriptors again in each step.
+    // The same values after shuffles. The compiler then keeps them instead of computing the descriptors again in each step.
     __device__ __forceinline__ Operands held() const;
     // The descriptors of another stage, given those of the ring's first.
     __device__ __forceinline__ Operands of_stage(int stage) const;
@@ -229,7 +229,7 @@ __device__ __forceinline__ void wait_for_buffers(int group) {
     named_barrier(1 + group, 128);
 }
 
-// A thread's position when a consumer warpgroup stages a band: four matrices of 8x8 at once, transposed with swap_ab.
+// A thread's position when a consumer warpgroup stages a band. It stages four matrices of 8x8 at once, transposed with swap_ab.
 struct MatrixPlace {
     int lane, warp, row_in_band;
     __device__ __forceinline__ MatrixPlace() {
@@ -399,8 +399,9 @@ __device__ __forceinline__ void feed_scales(const Ring& ring, Order order, const
     }
 }
 
-// prepare(), run by one thread in each of the producer's first two warps. It initialises barriers for the deepest possible ring
-// in a few instructions without a loop: a loop takes 60 clocks per barrier, 1,200 for ten stages, before the first load.
+// Does what prepare() does, and is run by one thread in each of the producer's first two warps. It initialises barriers for the
+// deepest possible ring in a few instructions without a loop. A loop takes 60 clocks per barrier, which is 1,200 for ten stages
+// before the first load.
 __device__ __forceinline__ void make_barriers(u32 first, int arrivals) {
 #pragma unroll
     for (int stage = 0; stage < most_stages; ++stage) barrier_init(first + stage * 8, arrivals);
@@ -422,14 +423,14 @@ __device__ __forceinline__ void prepare_together(int warp, const Ring& ring, int
 // ---- the consumer warpgroups ----
 
 struct Areas {
-    u32 staging, flag;       // addresses for this consumer warpgroup
-    u32 columns, biases;     // this consumer warpgroup's scales of its tile's columns, and its biases
-    u32 scales;              // block scales, a part for each stage
+    u32 staging, flag;       // addresses that belong to this consumer warpgroup
+    u32 columns, biases;     // this consumer warpgroup's biases and scales of its tile's columns
+    u32 scales;              // the block scales, with a part for each stage
     u32 received, exchange;  // sums from the cluster's peers, and the barrier that counts them
 };
 
-// A consumer warpgroup's block scales: the stages' parts, the tile's position in its first block, the group's first row in the
-// tile.
+// The position of a consumer warpgroup's block scales: the stages' parts, the tile's position in its first block, and the group's
+// first row in the tile.
 struct BlockPlace {
     u32 area;
     int in_block, row0;
@@ -440,7 +441,7 @@ struct BlockPlace {
 
 enum class StageOfTile { first, middle, last };  // a single stage counts as the last
 
-// One consumer warpgroup's way through the ring for one run of K steps.
+// The state of one consumer warpgroup in the ring for one run of K steps.
 struct Walk {
     const Ring& ring;
     int lane;
@@ -490,7 +491,7 @@ struct Walk {
         factors.add(acc[0], products, 0);
     }
 
-    // The same with two sets of products: one stage's products are added during the next one's multiplications.
+    // Promotes with two sets of products. One stage's products are added during the next one's multiplications.
     __device__ __forceinline__ void promote_in_turns(Sums& acc, const BlockPlace& block, const Work& work) {
 #pragma unroll
         for (int i = 0; i < accumulators; ++i) acc[0][i] = 0.0f;
@@ -593,7 +594,7 @@ struct Walk {
     }
 };
 
-// `schedule`: WholeTiles of ping-pong groups, or AnyTiles.
+// `schedule` is WholeTiles of ping-pong groups, or AnyTiles.
 template <class Order>
 __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Order schedule, const Output& out, const Scales& scales, Epilogue epilogue,
                                         const Areas& areas, int group, int rank) {
@@ -607,8 +608,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
     if (pingpong && group > 0) walk.at.skip(group * s.steps(), ring.stages);
     while (schedule.next(work)) {
         if (pingpong) {
-            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
-            // its own.
+            // Groups take turns in order. Otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's
+            // parity for its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }
@@ -642,7 +643,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        // Its divisions run under the last multiplications.
+        // The divisions for the next tile's place run under the last multiplications.
         const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
         if constexpr (!promotes) {
             wgmma_wait<0>();
@@ -720,8 +721,8 @@ extern "C" __global__ void __launch_bounds__(math_threads + 128, 1)
     meet();
     const int warpgroup = warp / 4;
     if (warpgroup == 0) {
-        // Run by a warp that is idle until the kernel's turn, before the warpgroup gives up all but 40 registers, with which it
-        // would spill.
+        // A warp that is idle until the kernel's turn runs this, before the warpgroup gives up all but 40 registers, with which
+        // it would spill.
         if (threadIdx.x == 32 && prefetch_steps > 0) {
             const EarlyFetch fetch{prefetch_steps, early_blocks, turn};
             if (early_blocks == 0)

@@ -81,8 +81,8 @@ __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, int valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid) : "memory");
 }
 
-// Copies the lines of a tile from `first` on, from k on, in the order of TMA's swizzle: chunks of 16 bytes are permuted by the line's
-// number.
+// Copies the lines of a tile from `first` on, from k on, in the order of TMA's swizzle, which permutes chunks of 16 bytes by the
+// line's number.
 template <int extent>
 __device__ __forceinline__ void copy_lines(u32 to, const Lines& from, int first, int k, int batch) {
     constexpr int chunks = block_k / 16, line_shift = block_k == 128 ? 0 : 1;
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     const Lines lines_a{&map_a, a, lda, stride_a, m, k}, lines_b{&map_b, b, ldb, stride_b, n, k};
     Schedule schedule(shape, 0);
     Work work;
-    int first_stage = 0;  // stage of the tile's first step
+    int first_stage = 0;  // the stage of the tile's first step
     u32 first_parity = 0;
     while (schedule.next(work)) {
         const Tile tile = schedule.tile(work);

@@ -81,8 +81,8 @@ using Register = RegisterOf<Acc>::Type;
 constexpr int unit_registers = 8 / sums_each;
 using Sums = Register[bands][band_units * unit_registers];
 
-// A tile's sums are divided and stored in units of 16 columns, eight sums per thread: columns 2 * (lane % 4) and the next of the
-// first eight columns, in row lane / 4 and the row eight below; then the same of the second eight columns.
+// A tile's sums are divided and stored in units of 16 columns, with eight sums per thread. These are columns 2 * (lane % 4) and
+// the next of the first eight columns, in row lane / 4 and the row eight below; then the same of the second eight columns.
 constexpr int columns = bands * band_units;
 constexpr int columns_each = (columns + parts - 1) / parts;  // columns of each part; the last may have fewer
 constexpr bool equal_shares = columns % parts == 0;
@@ -196,7 +196,7 @@ __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xff
 struct Descriptors {
     u32 x, y;
 };
-// The upper word of a descriptor: eight rows, and their swizzle.
+// The upper word of a descriptor, which describes eight rows and their swizzle.
 __device__ constexpr u64 upper_word(int span) { return static_cast<u64>(span | (span == 64 ? 1u : span == 32 ? 2u : 3u) << 30) << 32; }
 constexpr u64 upper_x = upper_word(span_x), upper_y = upper_word(span_y);
 
@@ -224,7 +224,7 @@ __device__ __forceinline__ void multiply(Sums& acc, const Descriptors& first, in
     wgmma_commit();
 }
 
-// For parts without a step, if K has fewer steps than parts.
+// Clears the sums of a part without a step, if K has fewer steps than parts.
 __device__ __forceinline__ void clear(Sums& acc) {
 #pragma unroll
     for (int i = 0; i < bands * accumulators; ++i) acc[i / accumulators][i % accumulators] = Register{};
@@ -380,7 +380,7 @@ __device__ __forceinline__ void stage_unit(u32 unit, float alpha, const float* s
 // and written took 20 us (f16 162x11165x88, H200).
 struct Pieces {
     static constexpr int elements = (align_c < 16 ? align_c : 8) / static_cast<int>(sizeof(Out));  // 16: nobody takes pieces
-    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // pieces per row of the units of one group
+    static constexpr int in_row = (swap_ab ? 16 : 16 * units_at_once) / elements;  // the pieces per row of the units of one group
     static constexpr int rows_at_once = in_row < 32 ? 32 / in_row : 1;
     static constexpr int turns_of_row = in_row < 32 ? 1 : in_row / 32;
     static constexpr int count = 8 * units_at_once / elements;  // pieces for each lane

@@ -179,7 +179,7 @@ __device__ __forceinline__ void store_direct(const Output& out, const Extents& s
     }
 }
 
-// Rows of a buffer: 32 rows of C with swap_ab, which are columns here, and a warp's rows otherwise.
+// The rows of a buffer. With swap_ab they are 32 rows of C, which are columns here, and otherwise a warp's rows.
 constexpr int buffer_rows = swap_ab ? 32 : warp_rows;
 constexpr u32 buffer_bytes = buffer_rows * 128;
 constexpr u32 staging_bytes = tma_store ? 4 * consumer_warpgroups * epilogue_stages * buffer_bytes : 0;
@@ -286,8 +286,8 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
                 at.skip(steps, ring.stages);
                 continue;
             }
-            // Turns in order: otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's parity for
-            // its own.
+            // Groups take turns in order. Otherwise a group that is ahead by a whole lap of the ring could mistake an old phase's
+            // parity for its own.
             barrier_wait(ring.order + group * 8, order_parity);
             order_parity ^= 1;
         }

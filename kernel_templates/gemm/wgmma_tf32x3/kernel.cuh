@@ -68,8 +68,8 @@ __device__ __forceinline__ int warp_in_group() { return static_cast<int>(threadI
 
 // ---- Y's parts ----
 
-// The remainder of an element after truncation to tf32, itself rounded to tf32. The element serves as its own high part, because
-// the hardware truncates it.
+// The remainder of an element after truncation to tf32, rounded to tf32. The element serves as its own high part, because the
+// hardware truncates it.
 __device__ __forceinline__ u32 cut_off(float value) {
     return __float_as_uint(value - __uint_as_float(__float_as_uint(value) & 0xFFFFE000U)) + 0x1000U;
 }
@@ -204,7 +204,7 @@ __device__ __forceinline__ void store(const Stored& to, const Extents& s, const 
     }
 }
 
-// All of a thread's elements, summed on CUDA cores.
+// Stores all of a thread's elements, summed on CUDA cores.
 __device__ __forceinline__ void store_exact_sums(const Stored& to, const Extents& s, const Tile& tile, int row0) {
 #pragma unroll 1
     for (int i = 0; i < block_n / 2; ++i) {

@@ -61,7 +61,7 @@ constexpr int smem_bytes = stages * stage_bytes > slabs_bytes ? stages * stage_b
 
 struct WarpTile {
     wmma::Sums<Acc> sums[tiles_m][tiles_n];
-    u32 first_a, first_b;  // offset in bytes of this warp's part of A and B in a stage
+    u32 first_a, first_b;  // the offset in bytes of this warp's part of A and B in a stage
 
     __device__ __forceinline__ WarpTile() {
         const int row = threadIdx.x / 32 / warps_n * warp_m;

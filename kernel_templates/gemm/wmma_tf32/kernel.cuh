@@ -133,7 +133,7 @@ __device__ __forceinline__ void store(u32 address, const float (&sums)[8], int s
 
 struct WarpTile {
     float sums[tiles_m][tiles_n][8] = {};
-    u32 first_a, first_b;  // offset in bytes of this warp's part of A and B in a stage
+    u32 first_a, first_b;  // the offset in bytes of this warp's part of A and B in a stage
 
     __device__ __forceinline__ WarpTile() {
         const int row = static_cast<int>(threadIdx.x) / 32 / warps_n * warp_m;
@@ -167,7 +167,7 @@ struct WarpTile {
 
 // ---- the main loop ----
 
-// With one buffer nothing overlaps. In a ring of several, after the barrier tile t has arrived, and no warp reads tile t - 1,
+// With one buffer nothing overlaps. In a ring of several, tile t has arrived after the barrier, and no warp reads tile t - 1,
 // which the next copies overwrite. Copies past the end of K write zeros that are never read.
 __device__ __forceinline__ void run(WarpTile& tile, CopyA& copy_a, CopyB& copy_b, u32 buffers, int count) {
     u32 write = 0, read = 0;

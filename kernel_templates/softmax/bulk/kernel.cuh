@@ -36,7 +36,7 @@ using softmax::Part;
 constexpr int access_bytes = 16;
 constexpr int vec = access_bytes / static_cast<int>(sizeof(Element));
 constexpr int rows_per_tile = threads / threads_per_row;
-constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that share a row
+constexpr int lanes = smaller(threads_per_row, 32);  // so many lanes of a warp share a row
 constexpr int most_stages = 8;
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
@@ -55,7 +55,7 @@ struct Share {
     i64 rows, ldx, ldy;
     i64 first_access;
     int accesses;
-    int slot_bytes;  // bytes of a row in a stage
+    int slot_bytes;  // the bytes of a row in a stage
     int stages;
 
     __device__ __forceinline__ u32 bytes() const { return static_cast<u32>(accesses) * access_bytes; }

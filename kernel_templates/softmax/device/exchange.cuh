@@ -1,4 +1,4 @@
-// Combines the parts of all threads that share a row: lanes by shuffles, warps and blocks through shared memory.
+// Combines the parts of all threads that share a row. Lanes exchange them by shuffles, warps and blocks through shared memory.
 #pragma once
 
 #include "common/cluster.cuh"
@@ -35,14 +35,14 @@ __device__ __forceinline__ f32 sum_of_lanes(f32 sum) {
 // its cluster. The object is in shared memory.
 template <int rows, int groups, int threads_per_row, int cluster_blocks, bool agreed>
 struct Exchange {
-    static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // warps of one block that share a row
+    static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // so many warps of one block share a row
     static constexpr int parts_of_row = cluster_blocks * warps;
 
     // Two sets, used alternately: a thread may write the next rows' parts while another reads these. Ordered by block and warp.
     float2 parts[2][rows][groups][cluster_blocks][warps];
 
-    // Replaces each thread's part by the whole row's. `agreed`: the lanes of a warp have already combined theirs. Called by every
-    // thread of the block and of the cluster. `turn` alternates.
+    // Replaces each thread's part by the whole row's. `agreed` says that the lanes of a warp have already combined theirs. Every
+    // thread of the block and of the cluster calls this. `turn` alternates between calls.
     __device__ __forceinline__ void join(Part (&mine)[rows], f32 slope, int turn) {
 #pragma unroll
         for (int r = 0; r < rows && !agreed; ++r)

@@ -37,9 +37,9 @@ using softmax::Part;
 constexpr int element_bytes = static_cast<int>(sizeof(Element));
 constexpr int vec = access_bytes / element_bytes;  // elements of an access
 constexpr int store_bytes = smaller(access_bytes, align_y);
-constexpr int groups = threads / threads_per_row;  // groups of threads that share a row
+constexpr int groups = threads / threads_per_row;  // so many groups of threads each share a row
 constexpr int rows_per_block = groups * rows_per_thread;
-constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that share a row
+constexpr int lanes = smaller(threads_per_row, 32);  // so many lanes of a warp share a row
 static_assert(access_bytes <= align_x, "an access is as narrow as the rows' alignment");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");

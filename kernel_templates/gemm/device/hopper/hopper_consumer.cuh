@@ -6,7 +6,7 @@ namespace {
 
 struct Consumer {
     const Ring& ring;
-    const First first;  // descriptors of the ring's first stage
+    const First first;  // the descriptors of the ring's first stage
     int lane;
     bool notifies;
     Position at;

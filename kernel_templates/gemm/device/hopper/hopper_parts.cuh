@@ -1,5 +1,5 @@
-// Adds the parts into which a tile's K is divided: within a cluster through its shared memory, by the part that finishes last, or
-// by a second kernel. REQUIRES gemm/device/hopper/hopper_tile.cuh, gemm/device/hopper/hopper_schedule.cuh,
+// Adds the parts into which a tile's K is divided. It does so within a cluster through its shared memory, by the part that
+// finishes last, or by a second kernel. REQUIRES gemm/device/hopper/hopper_tile.cuh, gemm/device/hopper/hopper_schedule.cuh,
 // gemm/device/pair_store.cuh, common/dependent_launch.cuh.
 #pragma once
 
@@ -134,10 +134,10 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
 // The work of one thread of the second kernel: two neighbouring quads of a consumer warpgroup's thread.
 struct TwoQuads {
     Tile tile;
-    int row, col;          // position of the first quad's first sum in C, in the multiplication's coordinates
+    int row, col;          // the position in C of the first quad's first sum, in the multiplication's coordinates
     const Register* first_part;
 };
-// For a grid with a block of 128 threads for each pair of quads of each consumer warpgroup.
+// The grid has a block of 128 threads for each pair of quads of each consumer warpgroup.
 __device__ __forceinline__ TwoQuads quads_of_thread(const Register* partial, const Extents& shape) {
     const int pair = static_cast<int>(blockIdx.x) % (quads / 2);
     const int group_of_all = static_cast<int>(blockIdx.x) / (quads / 2);

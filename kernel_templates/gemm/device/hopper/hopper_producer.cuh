@@ -42,7 +42,7 @@ __device__ __forceinline__ void load_operand(u32 destination, const Operand& fro
 struct EarlyFetch {
     int steps;   // steps of the K loop
     int blocks;  // number of blocks, from the start of the grid, that fetch for all; 0: every block fetches for itself
-    u32 turn;    // shared memory: not 0 once the turn has come
+    u32 turn;    // an address in shared memory, whose value is not 0 after the turn has come
     __device__ __forceinline__ bool too_late() const {
         u32 come;
         asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(come) : "r"(turn) : "memory");
@@ -91,8 +91,8 @@ __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Ext
     }
 }
 
-// Loads all stages. With `turns` every other tile goes from its last K step to its first. The operand that neighbouring tiles
-// share is then read first where it was read last, while L2 still has it.
+// Loads all stages. With `turns` every other tile goes from its last K step to its first. So it first reads the part of the
+// shared operand that the tile before it read last, while L2 still has it.
 template <bool turns>
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X
@@ -133,7 +133,7 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
     }
 }
 
-// Called by one thread: prefetches the tensor maps and initialises all barriers. REQUIRES: a block barrier before they are used.
+// Prefetches the tensor maps and initialises all barriers. One thread calls this. REQUIRES: a block barrier before they are used.
 template <class... Maps>
 __device__ __forceinline__ void prepare(const Ring& ring, int fillers, u32 exchanged, u32 turn, const Maps*... maps) {
     (prefetch_map(maps), ...);

@@ -38,7 +38,7 @@ struct Ring {
 __device__ __forceinline__ void make_stage_barriers(const Ring& ring, int fillers) {
     for (int stage = 0; stage < ring.stages; ++stage) {
         barrier_init(ring.full + stage * 8, fillers);
-        barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // one arrival per consumer warp
+        barrier_init(ring.empty + stage * 8, 4 * groups_per_tile * notified_blocks);  // each consumer warp arrives once
     }
 }
 __device__ __forceinline__ void make_pingpong_barriers(const Ring& ring) {

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Division by a constant in three instructions: floor(n / by) is the upper half of n times the reciprocal, or one more.
+// Divides by a constant in three instructions. floor(n / by) is the upper half of n times the reciprocal, or one more.
 struct Divisor {
     u32 by, reciprocal;
     __device__ __forceinline__ explicit Divisor(int number) : by(static_cast<u32>(number)), reciprocal(0xFFFFFFFFu / by) {}
@@ -14,9 +14,9 @@ struct Divisor {
     }
 };
 
-// The next tile follows by an addition, and a tile's position needs no hardware division. The general schedule's branches and
-// divisions took a quarter of a ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride` select tiles of the
-// cluster; 0 and 1: all of them.
+// A scheduler of whole tiles. The next tile follows by an addition, and a tile's position needs no hardware division. The general
+// schedule's branches and divisions took a quarter of a ping-pong group's time (fp8, 8192x8192x512, H200). `first` and `stride`
+// select tiles of the cluster; 0 and 1 select all.
 class WholeTiles {
   public:
     __device__ __forceinline__ WholeTiles(const Extents& shape, int rank, int first, int stride)
@@ -64,7 +64,7 @@ struct Skip {
     }
 };
 
-// The same interface over the general schedule, for a divided K.
+// The interface of WholeTiles over the general schedule, for a divided K.
 class AnyTiles {
   public:
     __device__ __forceinline__ AnyTiles(const Extents& shape, int rank) : general(shape, rank), s_(shape), whole_(shape, rank, 0, 1) {}
