@@ -84,7 +84,7 @@ def report(name, times, results):
 def graphs_of(step, problems=()):
     """The same step, captured without the patch, with it, and with each of `problems` alone patched."""
     graphs = {"torch": at.graph_of(step, 1)}
-    with at.patch():
+    with at.patch(note_misses=True):
         graphs["patched"] = at.graph_of(step, 1)
     for key in sorted({problem.key for problem in problems}):
         with at.patch(only=lambda problem, key=key: problem.key == key):
@@ -190,7 +190,7 @@ def main():
         gains = [each["gain"] for each in results if each["case"] in [f"decode {count}{kind}" for count in (1, 4, 16, 64)]]
         if gains:
             print(f"decode{kind}, geometric mean: {statistics.geometric_mean(gains):.3f}")
-    misses = sorted(problem.key for problem in at.misses())
+    misses = sorted(problem.key for problem in at.misses()) if {"decode", "prefill"} & set(arguments.cases or ["decode"]) else []
     print(f"{len(misses)} products without a winner" + "".join(f"\n  {key}" for key in misses))
     if arguments.json:
         with open(arguments.json, "w") as file:
