@@ -5,8 +5,13 @@ bias always is one, and where code is compiled or captured in a graph it makes a
 
 The model's attention implementation becomes a registered one of ours, which is transformers' own with other masks. It is a word in the model's
 configuration, so torch.compile guards it, a deep copy and a pickle keep it, and no other model sees it. A saved configuration does not have it.
+
+Other modules call torch.nn.functional.scaled_dot_product_attention, or torch.nn.MultiheadAttention does. Hooks of the model say when it runs, and a
+function of ours in torch's place makes the masks of calls meanwhile contiguous.
 """
 
+import contextlib
+import functools
 import importlib
 import inspect
 import re
@@ -19,6 +24,7 @@ from ._guards import tracing_state
 
 NAME = "autotune_sdpa"  # transformers looks for "sdpa" in the words of implementations by torch's function
 _COMPARES = re.compile(r"""["']sdpa["']""")  # a model that compares the word would take another path for ours
+_CALLS = re.compile(r"\.scaled_dot_product_attention\(")
 _PACKED = "position_ids"  # a caller that packs several sequences into a row says so by these
 
 _MARK = "_autotune_masks"
@@ -39,41 +45,47 @@ class SaneMasks:
         self.left: List[str] = []
         self._configs: List[Tuple[Any, str]] = []
         self._hooked: List[torch.nn.Module] = []
+        self._watched: List[torch.nn.Module] = []
 
     def undo(self) -> None:
-        """Gives the model transformers' own masks back."""
+        """Gives the model its own masks back."""
         for config, word in self._configs:
             if config._attn_implementation_internal == NAME:
                 config._attn_implementation_internal = word
         for module in self._hooked:
             _unhook(module)
-        self._configs, self._hooked, self.changed = [], [], []
+        for module in self._watched:
+            _remove_hooks(module, (_begin, _end))
+            module.__dict__.pop(_MARK, None)
+        self._configs, self._hooked, self._watched, self.changed = [], [], [], []
 
     def __bool__(self) -> bool:
-        return bool(self._configs)
+        return bool(self._configs or self._watched)
 
     def __str__(self) -> str:
         lines = [f"sane masks in {each}" for each in self.changed] + [f"masks left alone in {each}" for each in self.left]
-        return "\n".join(lines or ["no attention by torch's function in a model of transformers"])
+        return "\n".join(lines or ["no module that calls torch's attention function"])
 
 
 def sane_masks(model: torch.nn.Module) -> SaneMasks:
-    """Gives the transformers models in `model` masks that torch's fused attention takes. Call it before torch.compile and before a capture.
+    """Gives `model` attention masks that torch's fused attention takes. Call it before torch.compile and before a capture.
 
     - A mask or bias whose last stride is not 1 is made contiguous: torch's fused kernels refuse it only for its strides.
-    - A model that is given no mask makes none in compiled and captured code either, where transformers makes one of ones.
+    - A model of transformers that is given no mask makes none in compiled and captured code either, where transformers makes one of ones.
     - Padding masks, packed sequences, windows and custom masks stay what they are.
 
-    Results are those of torch on the same mask. Models that use another implementation than "sdpa", or that compare this word in their code, are
-    left alone, and so is every call of scaled_dot_product_attention outside of transformers; the result says so. A second call changes nothing more.
+    Results are those of torch on the same mask. Models of transformers that use another implementation than "sdpa", or that compare this word in
+    their code, are left alone; the result says so. Of other modules, such as timm's and torch.nn.MultiheadAttention, every call of
+    torch.nn.functional.scaled_dot_product_attention gets such a mask while `model` runs; a module that has imported this function by its own name
+    keeps torch's. A second call changes nothing more.
     """
     made = SaneMasks()
     models = [each for each in model.modules() if _is_transformers(each)]
-    if not models:
-        return made
-    _register()
+    if models:
+        _register()
     for each in models:
         _adapt(each, made)
+    _watch(model, models, made)
     return made
 
 
@@ -120,13 +132,17 @@ def _hook(model: torch.nn.Module, made: SaneMasks) -> None:
 
 
 def _unhook(model: torch.nn.Module) -> None:
+    _remove_hooks(model, (_enter, _leave))
+    model.__dict__.pop(_MARK, None)
+
+
+def _remove_hooks(model: torch.nn.Module, own: Tuple[Callable[..., None], Callable[..., None]]) -> None:
     flags = model._forward_pre_hooks_with_kwargs, model._forward_hooks_with_kwargs, model._forward_hooks_always_called
-    for hooks, own in ((model._forward_pre_hooks, _enter), (model._forward_hooks, _leave)):
-        for key in [key for key, hook in hooks.items() if hook is own]:
+    for hooks in (model._forward_pre_hooks, model._forward_hooks):
+        for key in [key for key, hook in hooks.items() if hook in own]:
             hooks.pop(key)
             for of_flag in flags:
                 of_flag.pop(key, None)
-    model.__dict__.pop(_MARK, None)
 
 
 def _gives_positions(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
@@ -153,6 +169,62 @@ def contiguous_rows(mask: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
     if mask is None or mask.dim() == 0 or mask.stride(-1) == 1 or mask.shape[-1] == 1:
         return mask
     return mask.contiguous()
+
+
+# Other modules than transformers'. `_running` has an entry for each call of a watched model that runs now; threads may take each other's.
+_running: List[bool] = []
+_torchs = torch.nn.functional.scaled_dot_product_attention
+
+
+def _scaled_dot_product_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None, *arguments: Any, **options: Any
+) -> torch.Tensor:
+    if _running and isinstance(attn_mask, torch.Tensor) and attn_mask.layout is torch.strided and not attn_mask.is_nested:
+        attn_mask = contiguous_rows(attn_mask)
+    return _torchs(query, key, value, attn_mask, *arguments, **options)
+
+
+functools.update_wrapper(_scaled_dot_product_attention, _torchs, assigned=("__doc__",), updated=())
+
+
+def _watch(model: torch.nn.Module, models: List[torch.nn.Module], made: SaneMasks) -> None:
+    """Makes calls of torch's function known while the model runs, if it has modules that call it by torch's name."""
+    of_transformers = {id(module) for each in models for module in each.modules()}
+    callers = sorted({type(each).__name__ for each in model.modules() if id(each) not in of_transformers and _calls_torchs(type(each))})
+    if not callers:
+        return
+    _take_torchs_place()
+    made._watched.append(model)
+    model.__dict__[_MARK] = mark
+    if _begin not in model._forward_pre_hooks.values():
+        model.register_forward_pre_hook(_begin)
+        model.register_forward_hook(_end, always_call=True)
+        made.changed.append(f"calls of scaled_dot_product_attention by {', '.join(callers)}")
+
+
+@functools.lru_cache(maxsize=None)
+def _calls_torchs(kind: type) -> bool:
+    is_torchs_own = kind.__module__.startswith("torch.")
+    return issubclass(kind, torch.nn.MultiheadAttention) or (not is_torchs_own and _CALLS.search(_source(kind)) is not None)
+
+
+def _take_torchs_place() -> None:
+    if torch.nn.functional.scaled_dot_product_attention is not _torchs:
+        return
+    torch.nn.functional.scaled_dot_product_attention = _scaled_dot_product_attention
+    with contextlib.suppress(Exception):  # torch.jit.script makes torch's operator of it
+        importlib.import_module("torch.jit._builtins")._register_builtin(_scaled_dot_product_attention, "aten::scaled_dot_product_attention")
+
+
+def _begin(model: torch.nn.Module, args: Tuple[Any, ...]) -> None:
+    if not torch.compiler.is_compiling():
+        _take_torchs_place()  # in a process that has read the model from a pickle
+    _running.append(True)
+
+
+def _end(model: torch.nn.Module, args: Tuple[Any, ...], output: Any) -> None:
+    if _running:
+        _running.pop()
 
 
 _registered = False

@@ -41,8 +41,7 @@ def misses() -> Dict[Problem, int]:
         raise RuntimeError("no patch of this process has noted what it left to aten; run the code under autotune.torch.patch(note_misses=True)")
     known = {each.problem for patch in _active for each in patch.verdicts}
     found: Counter[Problem] = Counter()
-    for key in _shims.missed_keys():
-        problem, _ = _shims.problem_of(key)
+    for problem, _ in _shims.missed_problems():
         if problem not in known:
             found[problem] = 1
     return dict(found)

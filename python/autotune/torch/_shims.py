@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
+from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 Words = Tuple[int, ...]
@@ -137,6 +138,17 @@ def missed_keys() -> List[Words]:
         keys.append(tuple(buffer[at + 1 : at + 1 + size]))
         at += 1 + size
     return keys
+
+
+def missed_problems() -> List[Tuple[Problem, int]]:
+    """The problems of missed_keys(), and their devices. Calls that are no problem of ours, such as of an expanded operand, are left out."""
+    found = []
+    for key in missed_keys():
+        try:
+            found.append(problem_of(key))
+        except InvalidArgument:
+            continue
+    return found
 
 
 def _of_tensor(tensor: Tensor) -> Words:

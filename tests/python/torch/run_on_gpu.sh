@@ -38,7 +38,7 @@ run_tests() {
 }
 
 # Those without a GPU run beside those with one.
-for module in test_meta test_attention test_transforms test_devices test_masks test_collect test_shims test_patch test_host_cost; do
+for module in test_meta test_attention test_transforms test_devices test_masks test_collect test_shims test_patch test_host_cost test_programs; do
   CUDA_VISIBLE_DEVICES='' run_tests 210 "$module" &
 done
 run_tests 100 test_gpu_answers
@@ -50,7 +50,7 @@ if [ "${TESTS_ONLY:-0}" != 1 ]; then
 fi
 
 echo "---- summary ----"
-for module in test_gpu_answers test_gpu test_meta test_attention test_transforms test_devices test_masks test_collect test_shims test_patch test_host_cost; do
+for module in test_gpu_answers test_gpu test_meta test_attention test_transforms test_devices test_masks test_collect test_shims test_patch test_host_cost test_programs; do
   code=$(cat "$out/$module.code")
   case $code in 0) end=ok ;; 124) end="not finished in time" ;; *) end="FAILED (exit $code)" ;; esac
   [ "$code" = 0 ] || failed=1

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 from unittest import mock
 
 import torch
@@ -70,12 +71,25 @@ def seen_masks(call):
     return found, result
 
 
+def reaching_masks(call):
+    """Those that reach torch's own function, beneath the one of sane_masks()."""
+    found, original = [], _masks._torchs
+
+    def listening(query, key, value, attn_mask=None, *more, **options):
+        found.append(attn_mask)
+        return original(query, key, value, attn_mask, *more, **options)
+
+    with mock.patch.object(_masks, "_torchs", listening):
+        result = call()
+    return found, result
+
+
 def compiled(model, masks):
     """The model compiled whole; `masks` gets what each call of attention in the graph is given."""
 
     def backend(graph, inputs):
         for node in graph.graph.nodes:
-            if node.target is F.scaled_dot_product_attention:
+            if node.target is _masks._torchs:
                 given = node.kwargs.get("attn_mask", node.args[3] if len(node.args) > 3 else None)
                 masks.append(None if given is None else given.meta["example_value"])
         return graph.forward
@@ -260,13 +274,113 @@ class SaneMasks(unittest.TestCase):
         model = tiny("Bert")
         with mock.patch.object(tuning, "collect", lambda step: {}), mock.patch.object(tuning, "sweep", lambda *_, **__: None), mock.patch.object(
             torch.cuda, "current_device", lambda: 0
-        ):
+        ), mock.patch.object(tuning._verdicts, "device_of", lambda _: "a card"), mock.patch.object(tuning._verdicts, "store", lambda *_: None):
             self.assertFalse(at.tune(model, (ids(),), sane_masks=False).masks)
             self.assertEqual(model.config._attn_implementation, "sdpa")
             report = at.tune(model, (ids(),))
         self.assertIn("sane masks in BertModel", str(report))
         report.masks.undo()
         self.assertEqual(model.config._attn_implementation, "sdpa")
+
+
+class Attention(torch.nn.Module):
+    """As timm and diffusers write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.Linear(32, 96)
+
+    def forward(self, x, attn_mask=None):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask, dropout_p=0.0).transpose(1, 2).flatten(2)
+
+
+def by_queries(length=LENGTH):
+    """A padding mask whose last stride is 0: the rows of the queries that are padding see nothing."""
+    seen = torch.arange(length)[None] < torch.tensor([length, length // 2])[:, None]
+    return torch.where(seen, 0.0, -1.0)[:, None, :, None].expand(BATCH, 1, length, length)
+
+
+class Outside(unittest.TestCase):
+    """Modules that call torch's function themselves, without transformers."""
+
+    def setUp(self):
+        torch.manual_seed(0)
+        self.x = torch.randn(BATCH, LENGTH, 32)
+
+    def check(self, model, mask, call=None):
+        call = call or (lambda module: module(self.x, mask))
+        with torch.no_grad():
+            wanted = call(model)
+            masks = at.sane_masks(model)
+            self.assertTrue(masks)
+            self.assertIn("scaled_dot_product_attention", str(masks))
+            seen, found = reaching_masks(lambda: call(model))
+            self.assertTrue(torch.equal(found, wanted))
+            self.assertEqual([each.stride(-1) for each in seen], [1] * len(seen))
+            self.assertEqual(_masks._running, [])
+            given = []
+            self.assertTrue(torch.equal(call(compiled(model, given)), wanted))
+            self.assertEqual([each.stride(-1) for each in given], [1] * len(given))
+            masks.undo()
+            seen, found = reaching_masks(lambda: call(model))
+            self.assertTrue(any(each.stride(-1) != 1 for each in seen))
+            self.assertTrue(torch.equal(found, wanted))
+        return len(given)
+
+    def test_a_module_like_timms(self):
+        self.assertEqual(self.check(Attention().eval(), by_queries()), 1)
+        self.check(Attention().eval(), torch.randn(2, LENGTH, LENGTH).mT[:, None])
+
+    def test_torchs_multihead_attention(self):
+        module = torch.nn.MultiheadAttention(32, 2, batch_first=True)  # in training, where torch has no way of its own
+        mask = by_queries()[0, 0]
+        self.check(module, mask, lambda run: run(self.x, self.x, self.x, attn_mask=mask, need_weights=False)[0])
+
+    def test_timm(self):
+        try:
+            import timm
+        except ImportError:
+            self.skipTest("needs timm")
+        model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=16, depth=2)
+        self.assertIn("Attention", str(at.sane_masks(model)))
+
+    def test_other_modules_and_other_calls_keep_their_masks(self):
+        self.assertFalse(at.sane_masks(torch.nn.Linear(2, 2)))
+        model, other, mask = Attention(), Attention(), by_queries()
+        at.sane_masks(model)
+        seen, _ = reaching_masks(lambda: other(self.x, mask))
+        self.assertEqual(seen[0].stride(-1), 0)
+
+    def test_errors_are_torchs_and_leave_nothing_behind(self):
+        model = Attention()
+        at.sane_masks(model)
+        for mask in (3, torch.ones(5, 7)):
+            with self.assertRaises((TypeError, RuntimeError)):
+                model(self.x, mask)
+        self.assertEqual(_masks._running, [])
+
+    def test_copies_and_pickles_keep_it(self):
+        model, mask = Attention(), by_queries()
+        at.sane_masks(model)
+        for made in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            seen, _ = reaching_masks(lambda: made(self.x, mask))
+            self.assertEqual(seen[0].stride(-1), 1)
+
+    def test_gradients_and_scripts(self):
+        model = Attention()
+        bias = torch.randn(2, LENGTH, LENGTH).mT[:, None].requires_grad_()
+        wanted = torch.autograd.grad(model(self.x, bias).sum(), bias)[0]
+        at.sane_masks(model)
+        torch.testing.assert_close(torch.autograd.grad(model(self.x, bias).sum(), bias)[0], wanted)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scripted = torch.jit.script(scripted_attention)
+        torch.testing.assert_close(scripted(self.x), F.scaled_dot_product_attention(self.x, self.x, self.x))
+
+
+def scripted_attention(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.scaled_dot_product_attention(x, x, x)
 
 
 class Rows(unittest.TestCase):
