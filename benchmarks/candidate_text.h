@@ -8,7 +8,8 @@
 
 namespace autotune {
 
-// "gemm/wgmma block_m=64 ...", the form in which a plan gives its candidate. REQUIRES: text in that form.
+// The candidate of a text such as "gemm/wgmma block_m=64 ...", which is the form in which a plan gives its candidate. REQUIRES:
+// the text has this form.
 inline Candidate candidate_of(const std::string& text) {
     std::istringstream words(text);
     Candidate candidate;

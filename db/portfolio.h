@@ -17,17 +17,17 @@ struct Portfolio {
     std::string arch{};  // "sm_90a"
     std::string class_key{};
     std::vector<Candidate> candidates{};
-    // By family: the identity of its template when the candidates were chosen. Candidates of a family are not used if its
+    // For each family, the identity of its template when the candidates were chosen. Candidates of a family are not used if its
     // template has another identity today, or if the family does not exist here.
     std::map<std::string, std::string> templates{};
-    // How much slower than the best known kernel the library's choice among them is, for problems left out when they were chosen:
-    // 0.04 is 4 %. Negative: unknown.
+    // How much slower than the best known kernel the library's choice among them is, for problems that were left out when they
+    // were chosen. 0.04 means 4 %, and a negative number means unknown.
     double regret_median = -1, regret_p90 = -1;
     int problems = 0;  // number of problems that these figures are based on
 };
 
-// Reads a file of JSON lines; no portfolios if there is no such file. A file that cannot be read and an invalid line are skipped
-// and reported to `warn`, the line with its number. `former` tells which identities of earlier versions count as today's.
+// Reads a file of JSON lines. Returns no portfolios if there is no such file. A file that cannot be read and an invalid line are
+// skipped and reported to `warn`, a line with its number. `former` tells which identities of earlier versions count as today's.
 std::vector<Portfolio> read_portfolios(const std::string& path, const std::function<void(const std::string&)>& warn,
                                        const FormerTemplates& former = {});
 // The path of the portfolios in a folder of shipped winners.

@@ -28,14 +28,14 @@ struct Filter {
     std::string class_key{};
     std::string device_key{};
     std::size_t limit = SIZE_MAX;
-    std::vector<Extent> extents{};  // empty: all; else in the order of the problem
+    std::vector<Extent> extents{};  // in the order of the problem; empty means all
 };
 
 // A problem for which a library call had no winner.
 struct Miss {
     Problem problem;
     DeviceIdentity device;
-    std::string origin{};    // what served it: "portfolio", "near", "default" or "fallback"
+    std::string origin{};    // the source of the kernel that served it: "portfolio", "near", "default" or "fallback"
     std::int64_t count = 1;  // calls
 };
 
@@ -63,10 +63,10 @@ struct RepairReport {
 };
 
 struct OpenOptions {
-    std::string path{};                  // ":memory:" for tests
-    bool read_only = false;              // never writes: for read-only media, and while another process writes
-    bool create = true;                  // also missing parent folders, accessible to their owner only (0700)
-    int busy_timeout_ms = 10'000;        // the library uses 30
+    std::string path{};            // ":memory:" for tests
+    bool read_only = false;        // never writes: for read-only media, and while another process writes
+    bool create = true;            // whether to make the file and missing parent folders, accessible to their owner only (0700)
+    int busy_timeout_ms = 10'000;  // the library uses 30
     std::vector<std::string> shipped{};  // JSONL files or folders of them: the read-only layer
     // If the file may not be written it is opened for reading, with a warning: put() then throws, and trials are not kept.
     bool or_read_only = false;
@@ -94,8 +94,8 @@ class WinnerStore {
     // them.
     virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
 
-    // The same for cards that have this one's chip and another memory (src/core/problem/device_key.h), including winners of
-    // exactly this problem.
+    // Winners of cards that have this one's chip and another memory (src/core/problem/device_key.h), including winners of exactly
+    // this problem.
     virtual std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
                                                     std::size_t limit) const = 0;
 
@@ -107,15 +107,15 @@ class WinnerStore {
     // The user's rows, newest first, then shipped ones in the order of their files; without finalists and failures, for speed.
     // Reads no more than filter.limit of them. With extents in the filter it is as fast as find().
     virtual std::vector<Winner> list(const Filter& filter) const = 0;
-    // The same rows one by one in bounded memory, as long as `use` returns true; it may call the store. No lock is held while it
-    // runs.
+    // Calls `use` with these rows one by one, in bounded memory, as long as it returns true. `use` may call the store, because no
+    // lock is held while it runs.
     virtual void scan(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
     // Only the shipped rows.
     virtual std::vector<Winner> list_shipped(const Filter& filter) const = 0;
     // The number of rows that list() would return without a limit: from an index, and from shipped lines without parsing more
     // than the filter needs.
     virtual std::int64_t count(const Filter& filter) const = 0;
-    // scan() of the user's rows only, finalists included, newest first.
+    // Like scan(), but only for the user's rows, finalists included, newest first.
     virtual void for_each(const Filter& filter, const std::function<bool(const Winner&)>& use) const = 0;
     // `invalid`, if given, receives the reason for each invalid row ("row 7: WHY") in place of a warning.
     virtual void for_each_oldest_first(const Filter& filter, const std::function<bool(const Winner&)>& use,
@@ -131,7 +131,7 @@ class WinnerStore {
     // or read-only, neither throws: the trials wait in memory, with one warning, and flush() returns false.
     virtual void record(const Problem& problem, const DeviceIdentity& device, const StoredTrial& trial) = 0;
     virtual bool flush() = 0;
-    // In the order in which they were last recorded.
+    // The trials of a problem in the order in which they were last recorded.
     virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
 
     // Adds to the counts, all in one transaction. At most kMostMisses problems are kept: those with most calls and those of this
@@ -154,7 +154,7 @@ class WinnerStore {
     virtual std::string describe() const = 0;
     // What is wrong with the file, if anything. Reads every row.
     virtual FileHealth check() const = 0;
-    // The same in one sentence; empty if it is sound.
+    // The faults in one sentence, or "" if there are none.
     std::string verify_integrity() const;
     // Deletes the rows that check() counts, in one transaction after a backup next to the file.
     virtual RepairReport repair() = 0;

@@ -114,8 +114,8 @@ inline std::vector<std::int64_t> values_in_steps(std::int64_t first, std::int64_
     return values;
 }
 
-// For a family that changes the values of a parameter of its table. REQUIRES: the parameter exists (throws Error{internal}
-// otherwise).
+// The parameter with this name, for a family that changes the values of a parameter of its table. REQUIRES: it exists (throws
+// Error{internal} otherwise).
 inline Parameter& parameter_of(std::vector<Parameter>& all, std::string_view name) {
     for (Parameter& parameter : all)
         if (parameter.name == name) return parameter;

@@ -8,7 +8,7 @@
 
 namespace autotune {
 
-// A file of device code below kernel_templates: {"gemm/mma/kernel.cuh", text}.
+// A file of device code below kernel_templates, such as {"gemm/mma/kernel.cuh", text}.
 struct EmbeddedFile {
     std::string_view name;
     std::string_view text;

@@ -15,7 +15,7 @@ namespace autotune {
 // Shared by the schemas of all ops. All members and functions throw Error{usage}: one sentence with the culprit and what is
 // allowed.
 
-// Largest extent of any op: kernels count in 32-bit integers along one direction.
+// The largest extent of any op. Kernels count in 32-bit integers along one direction.
 constexpr std::int64_t kLargestExtent = 2147483647;
 // Largest tensor: 128 TiB, the size of a 47-bit address space.
 constexpr std::int64_t kLargestTensorBytes = std::int64_t{1} << 47;
@@ -63,16 +63,16 @@ class DescribedTensors {
     // Throws Error{usage} for a name that the op does not have, one given twice, and a tensor that is missing.
     DescribedTensors(const Op& op, const ProblemDescription& description);
 
-    // nullptr: an optional tensor that was left out.
+    // The tensor with this name, or nullptr if it is optional and was left out.
     const TensorDescription* find(std::string_view name) const;
     const TensorDescription& at(std::string_view name) const { return *find(name); }
-    // With as many dimensions as the op declares; leading ones that were left out have an extent of 1.
+    // The dimensions of a tensor, as many as the op declares. If leading ones were left out, they have an extent of 1.
     std::vector<Dim> dims(std::string_view name) const;
 
-    // An attribute's word, one that the op allows; `otherwise` if it was left out.
+    // An attribute's word, which must be one that the op allows, or `otherwise` if it was left out.
     std::string word(std::string_view name, std::string_view otherwise) const;
     std::optional<std::string> find_word(std::string_view name) const;
-    // An attribute's number; `otherwise` if it was left out.
+    // An attribute's number, or `otherwise` if it was left out.
     double number(std::string_view name, double otherwise) const;
 
   private:

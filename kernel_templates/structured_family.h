@@ -20,7 +20,7 @@ class StructuredFamily : public Family {
     // The default config of the space, whose parameters and constraints are in `rules`. If it is not legal, or is empty as for a
     // family with an empty space, the first legal config is used instead.
     virtual Config usual_config(const SearchSpace& rules, const Problem& problem, const Device& device) const = 0;
-    // Those that the space does not have are left out.
+    // Configs that the space does not have are left out.
     virtual std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const = 0;
 
   private:

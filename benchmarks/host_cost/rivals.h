@@ -32,7 +32,7 @@ struct Bench {
 Rival raw_launches(const Bench& bench);
 Rival through_plan(const Bench& bench);
 Rival through_one_call(const Bench& bench);
-// The same two through the generic description.
+// The plan and the one-call form through the generic description.
 Rival through_generic_plan(const Bench& bench);
 Rival through_generic_call(const Bench& bench);
 // Empty without cuBLAS, with the reason in `why`.

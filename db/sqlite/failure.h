@@ -17,9 +17,9 @@ struct Failure {
     int busy_timeout_ms = 0;
 };
 
-// One sentence with the path, the fault and the remedy.
+// Makes one sentence with the path, the fault and the remedy.
 DatabaseError database_error(const Failure& failure);
-// The same form for faults that we find ourselves: "database PATH WRONG; REMEDY".
+// Makes such a sentence for a fault that we find ourselves: "database PATH WRONG; REMEDY".
 DatabaseError database_error(std::string_view path, std::string_view wrong, std::string_view remedy,
                              DatabaseFault fault = DatabaseFault::other);
 

@@ -31,7 +31,7 @@ std::string back_up_again(Connection& connection, const std::string& name);
 
 // Hash of all names and definitions in the file.
 std::uint64_t schema_fingerprint(Connection& connection);
-// Its value for schema_version(): as a constant, and recomputed by running the steps in memory.
+// The fingerprint for schema_version(), as a constant, and computed by running the steps in memory.
 inline constexpr std::uint64_t kFingerprint = 7441290417252913399ULL;
 std::uint64_t expected_fingerprint();
 

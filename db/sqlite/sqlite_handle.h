@@ -76,7 +76,7 @@ class Query {
 };
 
 struct ConnectionOptions {
-    std::string path;  // as the user wrote it; ":memory:"
+    std::string path;  // the path as the user wrote it, or ":memory:"
     bool read_only = false;
     int busy_timeout_ms = 0;
 };
@@ -89,7 +89,7 @@ class Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    // One or more statements without results or parameters. REQUIRES: a literal of ours, never input.
+    // Runs one or more statements without results or parameters. REQUIRES: `sql` is a literal of ours, never input.
     void run(const char* sql);
     // REQUIRES: `sql` is a literal of ours (it is the key of the cache of prepared statements) and not in use now.
     Query query(std::string_view sql);
@@ -109,7 +109,7 @@ class Connection {
     // Makes a statement that another thread runs on the connection fail.
     void interrupt() const noexcept;
 
-    // Drops the handle without touching the file or its locks: for a forked child, because the handle is the parent's.
+    // Drops the handle without touching the file or its locks. A forked child calls this, because the handle is the parent's.
     void abandon() noexcept;
 
     // Throws DatabaseError for an SQLite result code.
@@ -130,7 +130,7 @@ class Connection {
     std::map<std::string_view, StatementHandle> statements_;
 };
 
-// One state of the file for several reads, and one lock instead of many. Ends with the scope.
+// Gives several reads one state of the file and one lock instead of many. It ends with the scope.
 class Snapshot {
   public:
     explicit Snapshot(Connection& connection);

@@ -23,7 +23,7 @@ struct ProblemKey {
 ProblemKey problem_key_of(const Problem& problem, const DeviceIdentity& device);
 ProblemKey problem_key_of(const Winner& winner);
 
-// The same as row numbers.
+// The row numbers of a problem's key.
 struct RowKey {
     std::int64_t class_id = 0;
     std::int64_t device_id = 0;
@@ -33,7 +33,7 @@ struct RowKey {
 // there is one RowKey for each, make_row_key()'s first. Empty if the database does not know the class or the device.
 enum class Cards : std::uint8_t {
     this_card,       // devices with the problem's device key
-    like_this_card,  // other keys, the same chip: src/core/problem/device_key.h
+    like_this_card,  // devices with another key but the same chip (src/core/problem/device_key.h)
 };
 std::vector<RowKey> find_row_keys(Connection& connection, const ProblemKey& problem_key, Cards cards = Cards::this_card);
 // REQUIRES: in a transaction.
@@ -54,9 +54,10 @@ CompileReport read_compile(Query& query);
 // REQUIRES: in a transaction.
 void remove_miss(Connection& connection, const std::vector<RowKey>& row_keys);
 
-enum class Detail { brief, full };  // without or with finalists and failures
+enum class Detail { brief, full };  // full: with finalists and failures
 
-// REQUIRES: in a transaction, and why_invalid(winner) is nullopt. Replaces the row of the same key and template identity.
+// Replaces the row of the same key and template identity. REQUIRES: the connection is in a transaction, and why_invalid(winner)
+// is nullopt.
 void write_winner(Connection& connection, const Winner& winner);
 
 // Row `id` as stored; `wrong` says why it must not be used. nullopt if it does not exist, or a row that it refers to does not.

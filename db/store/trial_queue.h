@@ -21,7 +21,7 @@ class TrialQueue {
     bool flush();
     // The same, without that delay.
     bool flush_now();
-    // For a forked child: the parent writes them.
+    // Drops the queued trials in a forked child, because the parent writes them.
     void forget() { waiting_.clear(); }
 
     // One durable transaction with all queued trials and what `body` adds. If it throws DatabaseError, all stay queued.

@@ -24,8 +24,8 @@ void write_trial(Connection& connection, const PendingTrial& pending);
 // Trials of a problem on a device in the order they were made. Invalid rows are left out and counted in `skipped`.
 std::vector<StoredTrial> read_trials(Connection& connection, const ProblemKey& problem_key, int& skipped);
 
-// REQUIRES: in a transaction. Keeps at most kMostMisses rows: rows with the fewest calls are deleted first, the oldest of them
-// first.
+// Keeps at most kMostMisses rows. Rows with the fewest calls are deleted first, and the oldest of them first. REQUIRES: the
+// connection is in a transaction.
 void count_misses(Connection& connection, std::span<const Miss> misses);
 std::int64_t number_of_misses(Connection& connection);
 std::vector<MissRow> read_misses(Connection& connection, std::size_t limit);

@@ -17,7 +17,7 @@ namespace autotune::db {
 enum class Refusal : std::uint8_t {
     malformed,   // no row at all, or one that the validators refuse
     unusable,    // this version does not have its problem, family, template or config
-    impossible,  // its evidence cannot be true
+    impossible,  // the evidence cannot be true
 };
 inline constexpr std::array<Refusal, 3> kRefusals = {Refusal::malformed, Refusal::unusable, Refusal::impossible};
 std::string_view to_string(Refusal reason);  // "malformed"
@@ -40,12 +40,12 @@ struct TakeOptions {
 // The outcome for the rows that were offered.
 struct TakeReport {
     std::int64_t added = 0;
-    std::int64_t replaced = 0;                      // ours was slower, or older and measured with another toolchain
+    std::int64_t replaced = 0;                      // our row was slower, or older and measured with another toolchain
     std::int64_t kept = 0;                          // ours is as good
     std::int64_t refused = 0;                       // not valid
-    std::map<Refusal, std::int64_t> refused_for{};  // the same by reason; only reasons that occurred
+    std::map<Refusal, std::int64_t> refused_for{};  // the refused rows by reason, for reasons that occurred
     std::int64_t doubted = 0;             // number of added and replaced rows that are not served until they are timed here
-    std::vector<std::string> refusals{};  // the first 20 refusals: "line 12: WHY"
+    std::vector<std::string> refusals{};  // the first 20 refusals, such as "line 12: WHY"
     bool stopped = false;                 // before the end, by options.stopped
     std::int64_t offered() const { return added + replaced + kept + refused; }
 };

@@ -91,7 +91,7 @@ class Handle {
         std::swap(raw_, other.raw_);
         return *this;
     }
-    // For functions of autotune.h; NULL after a move.
+    // The handle for functions of autotune.h. It is NULL after a move.
     autotune_handle get() const noexcept { return raw_; }
 
     // Plans that were made before are looked up again the next time they are requested.
@@ -119,7 +119,7 @@ class PlanBase {
         return *this;
     }
 
-    // For functions of autotune.h; NULL after a move.
+    // The plan for functions of autotune.h. It is NULL after a move.
     autotune_plan get() const noexcept { return raw_; }
     // Device memory that a call needs: autotune_plan_workspace().
     std::size_t workspace_bytes() const {
@@ -153,7 +153,7 @@ class PlanBase {
 // A plan of C = alpha op(A) op(B) + beta C.
 class GemmPlan : public PlanBase {
   public:
-    // autotune_gemm_plan(). Throws StatusError.
+    // Calls autotune_gemm_plan(). Throws StatusError.
     GemmPlan(const Handle& handle, const autotune_gemm_problem& problem) : PlanBase(make(handle, problem)) {}
 
     // The operands of one call; addresses in device memory.
@@ -183,7 +183,7 @@ class GemmPlan : public PlanBase {
 // A plan of c = a + b.
 class AddPlan : public PlanBase {
   public:
-    // autotune_add_plan(). Throws StatusError.
+    // Calls autotune_add_plan(). Throws StatusError.
     AddPlan(const Handle& handle, const autotune_add_problem& problem) : PlanBase(make(handle, problem)) {}
 
     // autotune_add(): enqueues the kernel on `stream`; may be captured. Addresses in device memory; c may be a or b. Throws
@@ -281,7 +281,7 @@ class Description {
         tensors_.push_back(made);
         return *this;
     }
-    // An attribute that is a word.
+    // Adds an attribute that is a word.
     Description& word(const char* name, const char* value) {
         autotune_attribute made = {};
         made.struct_size = sizeof(made);
@@ -290,7 +290,7 @@ class Description {
         attributes_.push_back(made);
         return *this;
     }
-    // An attribute that is an integer.
+    // Adds an attribute that is an integer.
     Description& integer(const char* name, std::int64_t value) {
         autotune_attribute made = {};
         made.struct_size = sizeof(made);

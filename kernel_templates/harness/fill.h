@@ -10,8 +10,8 @@ namespace autotune {
 
 // The host's counterpart of autotune_fill (harness.cuh): the same values, bit for bit.
 
-// The place of an element in a problem's tensor: its row and column in the last two dimensions, and the number of that matrix in
-// all dimensions before. `cols` is the last dimension's extent.
+// The position of an element in a problem's tensor. It has the row and column in the last two dimensions, and the number of that
+// matrix in all dimensions before. `cols` is the last dimension's extent.
 struct FillPlace {
     std::uint64_t seed = 1;
     int tensor = 0;

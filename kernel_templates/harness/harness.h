@@ -38,7 +38,7 @@ namespace autotune {
 constexpr int kHarnessThreads = 256;
 constexpr std::uint32_t kCanaryThreads = 64 * 256;
 
-// Poison: as f16, bf16, f32, f64, e4m3 and e5m2, bytes of all ones are a NaN.
+// As f16, bf16, f32, f64, e4m3 and e5m2, bytes of all ones are a NaN.
 constexpr std::uint32_t kPoisonByte = 0xFF;
 constexpr std::uint32_t kRedzoneByte = 0xA5;
 
@@ -64,8 +64,7 @@ struct CompareResult {
     double sum_error2 = 0;
     double sum_expected2 = 0;
     std::uint64_t nan_count = 0;  // NaN although a number was expected
-    double max_accumulation = 0;  // largest (error - rounding) / (bound - rounding), with rounding = half a unit in the last
-                                  // place
+    double max_accumulation = 0;  // the largest (error - rounding) / (bound - rounding), with rounding = half a unit in the last
 
     // The lowest wrong element, by its number in the logical order. REQUIRES: violations > 0.
     std::uint64_t first_wrong() const { return ~first_wrong_complement; }

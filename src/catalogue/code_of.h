@@ -25,7 +25,7 @@ bool shows_spelling(std::string_view text);
 // The headers that a text names in `#include "..."`, in its order, with their folders.
 std::vector<std::string> included_headers(std::string_view text);
 
-// "types.cuh" of "common/types.cuh".
+// The last part of a path, such as "types.cuh" of "common/types.cuh".
 std::string_view base_name(std::string_view path);
 
 // A device text with the hash of its code, which is computed at the first use: some 200 characters take a microsecond, and most

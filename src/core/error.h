@@ -8,7 +8,7 @@ namespace autotune {
 
 // The classes of errors that a caller can react to. The command's exit codes and the library's statuses are made from these.
 enum class ErrorCode {
-    internal,         // a bug in autotune: carries a source location
+    internal,         // a bug in autotune; it carries a source location
     usage,            // the caller's mistake, found before any GPU work
     no_gpu,           // no driver, no device, or none that we support
     no_valid_config,  // no family or config can compute the problem

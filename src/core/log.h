@@ -19,7 +19,7 @@ constexpr std::optional<LogLevel> parse_log_level(std::string_view word) {
     return std::nullopt;
 }
 
-// Receives log entries. A component that logs is given one, or nullptr if nobody reads the log.
+// Receives log entries. A component that logs gets one, or nullptr if nobody reads the log.
 class LogSink {
   public:
     virtual ~LogSink() = default;

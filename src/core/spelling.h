@@ -28,7 +28,7 @@ std::optional<std::string> shape_with_x(std::string_view text, std::size_t exten
 // most one edit away for a word of 3 or 4 letters, two for up to 8, three for longer ones; an edit adds, removes or replaces a
 // letter or exchanges two neighbours, and digits have to agree. Empty: none is similar, or `word` has fewer than 3 letters.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
-// " (did you mean WORD?)", or an empty text.
+// The text " (did you mean WORD?)", or "".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace autotune

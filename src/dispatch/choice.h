@@ -17,9 +17,9 @@ enum class Origin : std::uint8_t {
     family_default,  // a portfolio's kernel, or a family's default config
     pinned           // the user named it
 };
-std::string_view to_string(Origin origin);  // "exact", "shipped", "near", "default", "pinned"
+std::string_view to_string(Origin origin);  // The word for an origin: "exact", "shipped", "near", "default" or "pinned".
 
-// The same for an untuned problem, in more detail; recorded with a miss.
+// The origin of an untuned problem's kernel in more detail. It is recorded with a miss.
 enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
     portfolio,       // a portfolio of the problem's class, or of the most similar class
@@ -35,8 +35,8 @@ struct ResolvedCandidate {
     Candidate candidate;
     Origin origin = Origin::family_default;
     std::string nvrtc{};           // NVRTC version of the stored winner; empty: none is stored
-    double recorded_us = 0;        // time of a stored winner of exactly this problem; 0: none
-    double recorded_rival_us = 0;  // time of the fastest rival in the same rounds; 0: none
+    double recorded_us = 0;        // the time of a stored winner of exactly this problem, or 0
+    double recorded_rival_us = 0;  // the time of the fastest rival in the same rounds, or 0
     double regret = -1;            // how much slower than the best known it is expected to be, 0.04 for 4 %; negative: unknown
     Source source = Source::none;
     bool is_checked = false;  // its values have passed OfferRanking::check() for a problem of its class

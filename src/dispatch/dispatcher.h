@@ -43,8 +43,8 @@ class Dispatcher {
     enum class ExactWinner : std::uint8_t { absent, ignore };
     std::vector<ResolvedCandidate> untuned(const Problem& problem, const Device& device, ExactWinner exact = ExactWinner::absent,
                                            std::size_t count = 1);
-    // The same from everything known, but only for the first requested problem of those that differ in the first extent only,
-    // because many programs need no second one. Empty for the others, once serving() was called, and if the class has no
+    // Candidates from everything known, but only for the first requested problem of those that differ in the first extent only,
+    // because many programs need no second one. Empty for the others, after serving() was called, and if the class has no
     // portfolio.
     std::vector<ResolvedCandidate> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
     // The expected loss of such a choice against the best known kernel. The class's portfolio gives it for problems that were
@@ -82,9 +82,10 @@ class Dispatcher {
     StoredCandidates files_;
     std::mutex mutex_;  // held for moments
     // Each of these has as many entries as fit into 9 MB.
-    Remembered<Candidate> likely_defaults_{1024};   // by class, device and rounded extents; some 1.5 KB each
-    Remembered<ServingSet> serving_sets_{384};      // by class, device, all extents but the first, and the range; some 14 KB each
-    Remembered<std::int64_t> first_extents_{4096};  // first requested problem of each range; about 0.3 KB each
+    Remembered<Candidate> likely_defaults_{1024};  // by class, device and rounded extents; an entry takes some 1.5 KB
+    // By class, device, all extents but the first, and the range; an entry takes some 14 KB.
+    Remembered<ServingSet> serving_sets_{384};
+    Remembered<std::int64_t> first_extents_{4096};  // the first requested problem of each range; an entry takes about 0.3 KB
     Remembered<ExpectedRegret> regrets_{1024};      // by class and device
 };
 

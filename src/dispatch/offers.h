@@ -22,7 +22,7 @@ class OfferRanking {
         : catalogue_(catalogue), problem_(problem), device_(device), legality_(catalogue, problem, device) {}
 
     struct Ranked {
-        std::size_t offer = 0;  // index in the given offers
+        std::size_t offer = 0;  // the index in the given offers
         Candidate candidate{};
         double predicted_us = 0;  // infinity: no opinion
     };
@@ -30,8 +30,9 @@ class OfferRanking {
     std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
-    // best() for offers of which some were checked before, for a problem of the same class: a check takes some microseconds, and
-    // a plan ranks the same offers for each problem. Sets the flags of those that pass now; those that fail are left out.
+    // Does what best() does, for offers of which some were checked before, for a problem of the same class. A check takes some
+    // microseconds, and a plan ranks the same offers for each problem. Sets the flags of those that pass now; those that fail are
+    // left out.
     using Checked = std::vector<char>;  // by offer
     void check(std::span<const Candidate* const> offers, Checked& checked);
     std::vector<Ranked> best_of_checked(std::span<const Candidate* const> offers, const Checked& checked, std::size_t count);

@@ -14,14 +14,14 @@ namespace autotune::dispatch {
 // A few kernels that together serve every first extent of a range nearly as well as the best of all offers. Without such a set a
 // server would need as many kernels per weight matrix as its requests have row counts.
 
-// The same problem with another first extent. Used only for predictions and plans.
+// The problem with another first extent. It is used only for predictions and plans.
 Problem with_first_extent(Problem problem, std::int64_t value);
 
 // First extents of the problem's range for which near winners are offers.
 std::vector<std::int64_t> pivots_of(std::int64_t first_extent);
 // First extents for which the set is chosen: the pivots and, for the usual range, extents between them.
 std::vector<std::int64_t> set_extents_of(std::int64_t first_extent);
-// Key of the problems that differ in the first extent only and share the last pivot.
+// The key of the problems that differ in the first extent only and share the last pivot.
 std::string range_of(const Problem& problem, const Device& device);
 
 // At most 11 instances of the offers, chosen for these first extents.

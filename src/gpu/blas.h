@@ -26,7 +26,7 @@ struct BlasProduct {
     struct Attribute {
         int name = 0;  // blas::DescriptorAttribute
         std::int32_t value = 0;
-        std::size_t bytes = sizeof(value);  // size of the attribute: 1 or 4
+        std::size_t bytes = sizeof(value);  // the size of the attribute, 1 or 4
     };
     struct Address {
         int name = 0;

@@ -26,7 +26,7 @@ enum DescriptorAttribute : int {
     kTransA = 3,
     kTransB = 4,
     kEpilogue = 7,   // kAddBias
-    kBias = 8,       // address of one element for each row of the column-major result
+    kBias = 8,       // the address of one element for each row of the column-major result
     kScaleOfA = 17,  // address of one f32, or of as many as the scale mode requires
     kScaleOfB = 18,
     kScaleOfD = 20,
@@ -93,7 +93,7 @@ struct Api {
     bool bind(const SharedLibrary& cublas, const SharedLibrary& lt);
 };
 
-// "CUBLAS_STATUS_NOT_SUPPORTED" for 15.
+// The name of a status, such as "CUBLAS_STATUS_NOT_SUPPORTED" for 15.
 std::string status_name(int status);
 // Throws Error{driver} naming the call unless status is success.
 void throw_if_failed(int status, const char* call);

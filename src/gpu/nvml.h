@@ -14,9 +14,9 @@ namespace autotune::gpu {
 struct CardLoad {
     struct Process {
         unsigned pid = 0;
-        std::optional<int> percent{};  // share of the multiprocessors' time since the last reading; nullopt: unknown
+        std::optional<int> percent{};  // the share of the multiprocessors' time since the last reading; nullopt if unknown
     };
-    std::optional<int> percent{};      // share of the last second (or less) in which any kernel ran
+    std::optional<int> percent{};      // the share of the last second (or less) in which any kernel ran
     std::optional<double> used_gib{};  // of its memory
     std::optional<std::vector<Process>> processes{};
 };
@@ -65,6 +65,6 @@ class Nvml {
 
 // NVML throttle bits that invalidate a timing: hardware slowdown, software and hardware thermal, power brake.
 constexpr unsigned long long kVoidingThrottleReasons = 0x8 | 0x20 | 0x40 | 0x80;
-constexpr unsigned long long kSoftwarePowerCap = 0x4;  // normal for large GEMMs; recorded, not discarded
+constexpr unsigned long long kSoftwarePowerCap = 0x4;  // normal for large GEMMs, so it is recorded and does not discard a round
 
 }  // namespace autotune::gpu

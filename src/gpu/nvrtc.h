@@ -29,7 +29,7 @@ class Nvrtc {
     struct Source {
         std::string text{};
         std::string name{};                                          // for messages
-        std::vector<std::pair<std::string, std::string>> headers{};  // name, text: the only files an #include can reach
+        std::vector<std::pair<std::string, std::string>> headers{};  // name and text of the only files that an #include can reach
         std::vector<std::string> options{};                          // only from our allow-list
     };
     struct Output {

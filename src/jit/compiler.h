@@ -15,8 +15,8 @@ namespace autotune::jit {
 struct CompileResult {
     std::optional<Compiled> compiled;
     std::string log;               // the compiler's output
-    std::string failure;           // one sentence; empty if compiled
-    bool by_circumstance = false;  // it failed because the compiler lacked something, not because of the source
+    std::string failure;           // one sentence, or "" if it compiled
+    bool by_circumstance = false;  // the compiler lacked something, and the source is not at fault
     std::string rejected;          // "spills 128 bytes", "wgmma is serialised (C7511)"; empty if fine
 };
 

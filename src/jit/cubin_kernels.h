@@ -17,7 +17,7 @@ struct CubinKernel {
     std::string code;
 };
 
-// By symbol. Empty for bytes that are not a cubin, or a cubin in an unknown form.
+// The kernels by symbol. Empty for bytes that are not a cubin, or a cubin in an unknown form.
 std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> cubin);
 
 }  // namespace autotune::jit

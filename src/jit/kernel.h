@@ -21,7 +21,7 @@ struct LaunchInputs {
     std::span<const gpu::DeviceAddress> tensors;
     std::span<const std::uint64_t> scalars;
     gpu::DeviceAddress workspace = 0;
-    // Only for reference plans, by output.
+    // used in reference plans only, by output
     std::span<const gpu::DeviceAddress> expected = {};
     std::span<const gpu::DeviceAddress> bounds = {};
 };
@@ -41,7 +41,7 @@ class BoundLaunch {
     // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
     // tensors, scalars or outputs than the plan uses.
     int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
-    gpu::Function::Info info() const;  // facts about the first step's function
+    gpu::Function::Info info() const;  // The facts about the first step's function.
 
   private:
     std::shared_ptr<const gpu::Driver> driver_;
@@ -49,7 +49,7 @@ class BoundLaunch {
     std::vector<DType> tensor_types_;
     LaunchPlan plan_;
     std::vector<gpu::Function> functions_;               // one per step
-    std::vector<std::unique_ptr<MapCache>> map_caches_;  // one per tensor map, in the order of steps and arguments
+    std::vector<std::unique_ptr<MapCache>> map_caches_;  // one for each tensor map, in the order of steps and arguments
     std::size_t tensors_needed_ = 0;
     std::size_t scalars_needed_ = 0;
     std::size_t outputs_needed_ = 0;

@@ -14,7 +14,7 @@ namespace autotune {
 struct CostCorrection {
     std::string device_key{}, family{}, template_identity{}, nvrtc{}, class_key{};
     int problems = 0, trials = 0;  // number of problems and trials it was learned from
-    double deviation = 0;          // standard deviation of the logarithm of measured over predicted time, after correction
+    double deviation = 0;          // the standard deviation of the logarithm of measured over predicted time, after correction
     // How much a parameter's value adds to the logarithm of the predicted time, and from how many trials this is known. An empty
     // name is the family as a whole.
     struct Effect {
@@ -34,9 +34,9 @@ inline constexpr double kMaxEffect = 3;  // a factor of twenty
 
 // The first thing wrong with it; nullopt if all is in range.
 std::optional<std::string> why_invalid(const CostCorrection& correction);
-// "=0:-0.02:31 block_m=128:0.013:12": the stored form of effects.
+// The stored form of effects: "=0:-0.02:31 block_m=128:0.013:12".
 std::string effects_to_text(const std::vector<CostCorrection::Effect>& effects);
-// nullopt unless the text has that form.
+// The effects of a stored text, or nullopt unless it has that form.
 std::optional<std::vector<CostCorrection::Effect>> effects_from_text(std::string_view text);
 
 }  // namespace records

@@ -15,10 +15,10 @@ void bring_up_to_date(StoredTrial& trial, const FormerTemplates& former);
 
 // Today's names of the parameters.
 Config renamed(const Config& config, const std::string& family, const FormerTemplates& former);
-// "gemm/mma stages=3": a candidate's name or a config, with today's names of its parameters in the same order.
+// A candidate's name or a config, such as "gemm/mma stages=3", with today's names of its parameters in the same order.
 std::string renamed_name(const std::string& words, const std::string& family, const FormerTemplates& former);
-// "family=gemm/mma group=4 stages=3": the restriction of a search. Its parameters are put in the order of today's names, because
-// a later search finds the row by the whole text.
+// The restriction of a search, such as "family=gemm/mma group=4 stages=3". Its parameters are put in the order of today's names,
+// because a later search finds the row by the whole text.
 std::string renamed_restriction(const std::string& words, const std::string& family, const FormerTemplates& former);
 
 }  // namespace autotune

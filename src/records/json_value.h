@@ -18,7 +18,7 @@ class JsonValue {
   public:
     struct Member;
     using Elements = std::vector<JsonValue>;
-    using Members = std::vector<Member>;  // in the order of the text
+    using Members = std::vector<Member>;  // members in the order of the text
 
     JsonValue() = default;  // null
     template <class T>
@@ -49,7 +49,7 @@ struct JsonValue::Member {
 
 // Parses one JSON value of at most 1 MiB and 8 levels; no object may repeat a name. Throws BadRecord.
 JsonValue parse_line(std::string_view line);
-// The same for a value from a message between our processes. Throws BadRecord.
+// The tree of a value from a message between our processes. Throws BadRecord.
 JsonValue value_of(const nlohmann::ordered_json& json);
 
 }  // namespace autotune::records

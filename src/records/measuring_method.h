@@ -8,9 +8,9 @@ namespace autotune {
 // The measuring options that a caller may choose. Records keep them in their method.
 struct MeasuringMethod {
     bool l2_warm = false;  // operands stay in L2 instead of rotating buffers
-    int streams = 1;       // 2: in a context in which kernels have run on two streams, which slows down launches
+    int streams = 1;       // 2 means in a context in which kernels have run on two streams, which slows down launches
 
-    // "stream-2 l2=cold data=normal": the scheme, whose number rises when measuring changes, and the options.
+    // The scheme, whose number rises when measuring changes, and the options: "stream-2 l2=cold data=normal".
     std::string text() const;
     // Parses a record's method; options that the text lacks have their defaults.
     static MeasuringMethod of(std::string_view text);

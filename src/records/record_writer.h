@@ -112,7 +112,7 @@ nlohmann::ordered_json json_of(const Record& record, Forms form) {
     return fields.take();
 }
 
-// The same in every form.
+// A config has the same form in lines, messages and reports.
 inline nlohmann::ordered_json json_of(const Config& config) {
     auto object = nlohmann::ordered_json::object();
     for (const auto& [name, value] : config.values()) object[name] = value;

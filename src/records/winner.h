@@ -20,7 +20,7 @@ struct Provenance {
     std::string nvrtc{};         // "13.0"
     std::string device_name{};   // label
     int power_limit_w = 0;       // 0: unknown
-    std::string method{};        // measuring method with its version: "stream-2 l2=cold data=normal"
+    std::string method{};        // the measuring method with its version, such as "stream-2 l2=cold data=normal"
     std::string tool_version{};  // "0.1.0"
     std::string date{};          // ISO 8601, UTC
 };
@@ -30,7 +30,7 @@ struct Finalist {
     std::string name{};  // Candidate::to_string(), or "cublas", "cublaslt", ...
     std::optional<Candidate> candidate{};
     Timing timing{};
-    double ratio = 1;      // its time / the winner's: median over paired rounds
+    double ratio = 1;      // the time / the winner's, in the median over paired rounds
     double ratio_low = 1;  // bootstrap 95 % interval
     double ratio_high = 1;
     bool tie = false;
@@ -43,19 +43,20 @@ struct Finalist {
 // The evidence for a winner. Plain facts; `autotune explain` describes them in words.
 struct Evidence {
     int rounds = 0;
-    std::string decided_by{};  // "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate"
-    std::optional<double> max_error{};  // as a share of the allowed error
+    // Such as "faster", "tie: previous winner", "faster for long at the power limit: ...", "only candidate".
+    std::string decided_by{};
+    std::optional<double> max_error{};  // the largest error as a share of the allowed error
     // Accumulation error as a share of its bound; the error of rounding the output is excluded.
     std::optional<double> accumulation_error{};
-    std::uint64_t space_legal = 0;  // legal configs of all families
+    std::uint64_t space_legal = 0;  // the legal configs of all families
     int tried = 0, failed = 0;      // candidates
     double seconds = 0;             // the whole tune
     double compile_seconds = 0, verify_seconds = 0, measure_seconds = 0;
-    std::string stopped_by{};               // "expected gain", "budget", "space exhausted", "interrupted"
+    std::string stopped_by{};               // such as "expected gain", "budget", "space exhausted", "interrupted"
     std::optional<double> expected_gain{};  // the gain that a longer search was expected to bring, as a share of the time
     std::uint64_t seed = 0;
-    Conditions conditions{};                              // median over the final rounds
-    std::vector<Finalist> finalists{};                    // ascending ratio; the winner itself first
+    Conditions conditions{};                              // the median over the final rounds
+    std::vector<Finalist> finalists{};                    // by ascending ratio, the winner itself first
     std::vector<std::pair<std::string, int>> failures{};  // status -> count
 };
 
@@ -72,9 +73,9 @@ struct Winner {
     Evidence evidence{};
     // Why an imported row's evidence is implausible. Such a row is not served until it is timed here. Empty: it is trusted.
     std::string doubt{};
-    // The restriction of the search: "family=gemm/simt stages=3". Such a row is only served to requests with the same
-    // restriction. It is no winner of the problem, because it was not compared with the rest. Empty: every family and config was
-    // open.
+    // The restriction of the search, such as "family=gemm/simt stages=3". Such a row is only served to requests with the same
+    // restriction. It is no winner of the problem, because it was not compared with the rest. Empty if every family and config
+    // was open.
     std::string restricted_to{};
     bool shipped = false;  // from the read-only layer
 };
@@ -84,7 +85,7 @@ struct StoredTrial {
     Trial trial{};
     std::string template_identity{};
     std::string nvrtc{};
-    std::string method{};  // as in Provenance; empty: recorded before this column existed
+    std::string method{};  // as in Provenance; empty if it was recorded before this column existed
     std::string date{};    // when it was recorded, filled by trials(); record() sets it
 };
 

@@ -25,7 +25,7 @@ using RivalLaunch = std::function<void(std::span<const gpu::DeviceAddress> tenso
 
 // A rival, made ready for one problem.
 struct PreparedRival {
-    // Its ways to run the problem, best first by its own ranking. The caller uses the fastest.
+    // The rival's ways to run the problem, best first by its own ranking. The caller uses the fastest.
     std::vector<RivalLaunch> ways{};
     std::string why_not{};  // one sentence, if there is none
 };

@@ -8,7 +8,7 @@ namespace autotune::db::test {
 
 enum class Fault {
     once,      // one operation fails, later ones work: a bad sector
-    from_now,  // all operations fail from then on: a disk that is gone, or a process that is about to die
+    from_now,  // all operations fail from then on, as on a disk that is gone or before a process dies
     full,      // writes report a full disk from then on
 };
 

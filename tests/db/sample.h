@@ -114,7 +114,8 @@ inline std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {
 class TempFolder {
   public:
     TempFolder() {
-        // In memory where possible: SQLite waits for the disk at every commit, 10 ms on a slow one.
+        // The folder is in memory if possible, because SQLite waits for the disk at every commit, which takes 10 ms on a slow
+        // disk.
         const bool has_memory = ::access("/dev/shm", W_OK) == 0;
         std::string pattern = (has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/autotune-db-XXXXXX";
         path_ = ::mkdtemp(pattern.data());

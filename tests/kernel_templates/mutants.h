@@ -13,13 +13,13 @@ namespace autotune::test {
 struct Mutant {
     std::string name{};
     std::string family{};
-    std::string file{};  // below kernel_templates; empty: the family's kernel.cuh
+    std::string file{};  // below kernel_templates; if empty, the family's kernel.cuh
     std::string find{};  // occurs there exactly once
     std::string replace{};
-    std::string config{};  // "stages=3 split_k=2": the differences from the family's default
+    std::string config{};  // the differences from the family's default, such as "stages=3 split_k=2"
     std::string shape{};
     std::string host_shape{};                      // the shape on the host, which has few SMs; empty: the same
-    std::map<std::string, std::string> options{};  // options of the problem, in addition to its shape; default: f16 with f32 sums
+    std::map<std::string, std::string> options{};  // options of the problem besides its shape; the default is f16 with f32 sums
     bool races = false;                            // only the timing is wrong: a single run may give the right result
     bool hangs = false;                            // waits forever: tested on the host, which notices that no thread can continue
 

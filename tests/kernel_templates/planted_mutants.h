@@ -5,7 +5,7 @@
 
 #include "tests/kernel_templates/mutants.h"
 
-// For the mutants of one family: kernel_templates/<op>/<family>/mutants.cpp, which CMake finds.
+// Declarations for the mutants of one family. CMake finds them in kernel_templates/<op>/<family>/mutants.cpp.
 namespace autotune::test {
 
 using MutantsOfAFamily = std::vector<Mutant> (*)();

@@ -23,8 +23,8 @@ Record record_at(std::string_view image, std::size_t at) {
     return record;
 }
 
-// By section: code, registers and barriers (in sh_info and sh_flags), .nv.info, constants and shared memory. Names of entities
-// that are local to a source contain a hash of it, which is left out.
+// The machine code by section: code, registers and barriers (in sh_info and sh_flags), .nv.info, constants and shared memory.
+// Names of entities that are local to a source contain a hash of it, which is left out.
 inline std::map<std::string, std::string> machine_code(std::span<const std::byte> cubin) {
     static const std::regex hash_of_source("_cu_[0-9a-f]{8}|_[0-9a-f]{8}_");
     const std::string_view image(reinterpret_cast<const char*>(cubin.data()), cubin.size());

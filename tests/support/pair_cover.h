@@ -27,7 +27,7 @@ inline std::vector<std::size_t> pair_cover(const std::vector<Words>& rows) {
     std::vector<Pairs> left;  // pairs of each row that no picked row holds
     for (const Words& row : rows) left.push_back(pairs_of(row));
     std::vector<std::size_t> picked;
-    std::map<std::pair<std::string, std::string>, int> held;  // by how many picked rows
+    std::map<std::pair<std::string, std::string>, int> held;  // the number of picked rows that have a pair
     const auto fewer = [](const Pairs& one, const Pairs& other) { return one.size() < other.size(); };
     for (auto most = std::max_element(left.begin(), left.end(), fewer); most != left.end() && !most->empty();
          most = std::max_element(left.begin(), left.end(), fewer)) {

@@ -140,7 +140,7 @@ class FakeServices : public Services {
         }
         return "";
     }
-    std::function<void(std::size_t)> on_sweep_item = [](std::size_t) {};  // before the item with this index
+    std::function<void(std::size_t)> on_sweep_item = [](std::size_t) {};  // called before the item with this index
     // A table that is ready at once; `services` records the requests.
     class FakeBenchRun : public tuner::BenchRun {
       public:

@@ -20,7 +20,7 @@ struct Command {
     std::vector<std::string> examples;
     std::vector<Flag> flags;
     bool takes_op_options = false;  // the options of every op are flags too
-    std::string words;              // form of the words that are not flags: "FILE..."; empty: none allowed
+    std::string words;              // the form of the words that are not flags, such as "FILE..."; empty if none are allowed
     std::size_t min_positional = 0;
     std::function<ExitCode(Session&, const Arguments&)> run;
     // Whether the first signal lets it save what it has. Other commands have nothing to save: a signal ends them at once,

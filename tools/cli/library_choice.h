@@ -29,7 +29,7 @@ class LibraryChoice {
     std::vector<dispatch::WarmupEntry> serving(const Problem& problem, const Device& device) {
         return dispatcher_.serving(problem, device);
     }
-    // As if the problem's own winners were not stored; nullopt if no family can do it.
+    // The choice as if the problem's own winners were not stored, or nullopt if no family can do it.
     std::optional<UntunedChoice> untuned(const Problem& problem, const Device& device);
 
     // Kernels of portfolios that are not offered for the problem, and why.
@@ -43,8 +43,8 @@ class LibraryChoice {
 };
 
 Json untuned_json(const UntunedChoice& choice);
-// "from the class's portfolio, predicted 12.3 us; expected to be 4.4 % slower than the best known in the median (p90 16 %, 98
-// problems)"
+// The choice in words: "from the class's portfolio, predicted 12.3 us; expected to be 4.4 % slower than the best known in the
+// median (p90 16 %, 98 problems)"
 std::string untuned_text(const UntunedChoice& choice);
 
 }  // namespace autotune::cli

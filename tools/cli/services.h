@@ -30,7 +30,7 @@ struct Gpu {
 // The result of compiling a kernel of one line.
 struct TinyCompile {
     double milliseconds = 0;
-    std::string failure;  // the compiler's message; empty if it compiled
+    std::string failure;  // the compiler's message, or "" if it compiled
 };
 
 struct NvrtcFacts {
@@ -41,7 +41,7 @@ struct NvrtcFacts {
 // The card's current readings; empty without NVML.
 struct CardFacts {
     bool nvml = false;
-    std::string nvml_trouble{};  // why it cannot be used
+    std::string nvml_trouble{};  // why NVML cannot be used
     Conditions conditions;
     std::optional<int> power_limit_w;
     std::optional<int> other_processes;

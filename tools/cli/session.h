@@ -29,7 +29,7 @@ struct Streams {
     bool out_is_terminal = false;
     bool err_is_terminal = false;
     std::function<int()> out_failure{};          // errno of the first write to `out` that failed; 0: none
-    std::function<std::size_t()> err_columns{};  // current width of the terminal behind `err`; 0: unknown
+    std::function<std::size_t()> err_columns{};  // the current width of the terminal behind `err`, or 0 if unknown
 
     // Whether nobody reads `out` any more, as after `| head`.
     bool reader_left() const;
@@ -37,9 +37,9 @@ struct Streams {
 
 // Facts about the program, from main or a test.
 struct Program {
-    std::string binary;                        // the file from which workers are started
-    std::string build = {};                    // build id of this executable; empty: not checked for workers
-    std::string version;                       // "0.1.0"
+    std::string binary;      // the file from which workers are started
+    std::string build = {};  // the build id of this executable; if empty, it is not compared with that of workers
+    std::string version;     // "0.1.0"
     std::vector<std::string> shipped_folders;  // folders that may hold the shipped winners; the first that exists is used
     const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C
     // Whether a signal sets `stop`, for the command to save what it has, or ends the process at once.
@@ -106,19 +106,20 @@ class Session {
     db::WinnerStore& open_store();
     // The options of open_store(), so that another process can open the store in the same way.
     const db::OpenOptions& store_options() const { return store_options_; }
-    // The same for a file that one of several --db names.
+    // Opens a file that one of several --db names.
     db::WinnerStore& open_store_at(const std::string& path);
     // Whether open_store() found no place for a database, so that stored rows are lost when the command ends.
     bool stores_nothing() const { return stores_nothing_; }
     // Opens a command's database for writing: a named one must exist, and a default one that was never created is empty.
     db::WinnerStore& open_store_that_exists();
-    // For accepting rows: open_store(), or with --dry-run open_store_if_any(), which creates nothing.
+    // Opens the store for rows to be accepted. This is open_store(), or with --dry-run open_store_if_any(), which creates
+    // nothing.
     db::WinnerStore& open_store_to_take();
     // Whether open_store() would create the file.
     bool is_database_missing();
     // Opens it for reading. A default database that was never created is empty, with a warning; a named one must exist.
     db::WinnerStore& open_store_to_read();
-    // The same without a warning, for cases in which a missing database is normal, named or not.
+    // Opens the store without a warning if it is missing, for cases in which a missing database is normal, named or not.
     db::WinnerStore& open_store_if_any();
 
     // ---- the GPU ----

@@ -17,7 +17,7 @@ class EnergyMeter {
         if (!first_jump_) first_jump_ = {*joules, launches_done};
         last_jump_ = {*joules, launches_done};
     }
-    // nullopt before the second update.
+    // Returns nullopt before the second update.
     std::optional<double> joules_per_launch() const {
         if (!first_jump_ || last_jump_.launches <= first_jump_->launches) return std::nullopt;
         return (last_jump_.joules - first_jump_->joules) / static_cast<double>(last_jump_.launches - first_jump_->launches);

@@ -14,7 +14,7 @@ namespace autotune::tuner {
 
 // The time of a graph that has only fillers, each starting after the end of the previous one.
 struct FillerTime {
-    double per_graph_us = 0;   // independent of their number: the gap between two graphs
+    double per_graph_us = 0;   // the time of the gap between two graphs, which does not depend on the number of fillers
     double per_launch_us = 0;  // of each
     double of(int launches) const { return per_graph_us + per_launch_us * launches; }
 };

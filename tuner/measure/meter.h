@@ -36,14 +36,14 @@ class Meter {
     struct Block {
         std::int64_t launches = 0;
         double gpu_us = 0;     // total time, fillers included
-        double launch_us = 0;  // time that one launch added, as in sample()
+        double launch_us = 0;  // the time that one launch added, as in sample()
     };
     // Called every 10 ms or so while a block runs, with the number of launches known to have ended.
     using Watch = std::function<void(std::int64_t launches_done)>;
     Block block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch);
-    // The same with only fillers; launch_us is a filler's time.
+    // Times a block with only fillers. Its launch_us is a filler's time.
     Block filler_block(double seconds, const Watch& watch);
-    // 2: kernels run on two streams before each measurement, as in a program with several streams, where launches take longer.
+    // 2 runs kernels on two streams before each measurement, as in a program with several streams, where launches take longer.
     void set_streams(int streams) { streams_ = streams; }
 
   private:
@@ -52,7 +52,7 @@ class Meter {
         ProblemFixture& fixture;
         Runnable& runnable;
         Predecessor after;
-        const TimedGraph* graph;  // nullptr: enqueued one by one
+        const TimedGraph* graph;  // nullptr if launches are enqueued one by one
         int launches;             // of a sample
         FillerTime filler;
         double gpu_us() const { return filler.of(launches) + runnable.single_us * launches; }

@@ -21,16 +21,17 @@ struct RungOptions {
     int probe_samples = 3;          // rung 0
     double drop_ratio = 2.0;        // rung 0 drops candidates slower than this times the best
     double rung1_us = 20'000;       // measured time
-    double rung1_piece_us = 4'000;  // first piece of rung 1, after which a candidate that is clearly behind stops
-    double behind_ratio = 1.08;     // "clearly behind": the low end of its interval is above this times the best
+    double rung1_piece_us = 4'000;  // the first piece of rung 1, after which a candidate stops that is clearly behind
+    double behind_ratio = 1.08;     // a candidate is clearly behind if the low end of its interval is above this times the best
     double rung2_us = 30'000;
-    double keep_fraction = 0.25;  // share of those that finished rung 1 that goes on to rung 2, best first ...
-    std::size_t keep_least = 8;   // ... but at least this many
-    std::size_t keep_most = 16;   // ... and at most this many, or twice the number of finalists
-    // Candidates slower than this times the best could not win and enter neither rung 2 nor the final rounds. Two always do.
+    double keep_fraction = 0.25;  // this share of the candidates that finished rung 1 goes on to rung 2, best first,
+    std::size_t keep_least = 8;   // but at least so many
+    std::size_t keep_most = 16;   // and at most so many, or twice the number of finalists
+    // Candidates slower than this times the best could not win, so they enter neither rung 2 nor the final rounds. The best two
+    // always do.
     double chance_ratio = std::numeric_limits<double>::infinity();
-    std::size_t finalists = 8;  // how many of those that finished rung 2 go on to the final rounds
-    int most_samples = 2'000;   // per measurement, for kernels of a few microseconds
+    std::size_t finalists = 8;  // so many candidates that finished rung 2 go on to the final rounds
+    int most_samples = 2'000;   // for each measurement, for kernels of a few microseconds
 };
 
 // The next measurement of a candidate: until both `samples` and `time_us` are reached, at most `most_samples`.
@@ -57,14 +58,16 @@ class Rungs {
 
     // The next measurement of a candidate in rungs 0 and 1; nullopt when it is dropped or finished.
     std::optional<Measurement> next(std::size_t candidate) const;
-    // The same for a new candidate, all steps at once, for callers that cannot ask in between. Samples are reported step by step.
+    // The next measurements of a new candidate, all steps at once, for callers that cannot ask in between. Samples are reported
+    // step by step.
     std::vector<Step> climb() const;
     // Times of single launches in microseconds, in the order taken. REQUIRES: not empty, positive.
     void report(std::size_t candidate, std::span<const double> samples_us);
-    // It crashed or gave a wrong result, and can no longer be promoted.
+    // Removes a candidate that crashed or gave a wrong result. It can no longer be promoted.
     void fail(std::size_t candidate);
 
-    // Best estimate of its time, from the longest rung that it was in; nullopt if there is none or it failed.
+    // The best estimate of its time, from the longest rung that it was in. It is nullopt if there is none or the candidate
+    // failed.
     std::optional<double> estimate_us(std::size_t candidate) const;
     std::optional<Timing> timing(std::size_t candidate) const;
     // The best estimate of all that were in rung 1, or in rung 0 while there are none: one wrong probe does not last.
@@ -79,10 +82,10 @@ class Rungs {
 
   private:
     struct Entry {
-        int rung = -1;  // rung of the samples; a longer rung replaces the samples of a shorter one
+        int rung = -1;  // the rung of the samples; a longer rung replaces the samples of a shorter one
         std::vector<double> samples_us;
         double estimate_us = 0;
-        bool finished = false;  // rung 1 has all it needs
+        bool finished = false;  // whether rung 1 has all samples that it needs
         bool dropped = false;
         bool failed = false;
     };
@@ -106,11 +109,11 @@ struct Resources {
 };
 
 struct FinalistInfo {
-    std::string name;  // breaks the last ties, by its order
+    std::string name;  // decides the last ties, by its order
     Resources resources = {};
     bool is_previous_winner = false;
     bool is_default = false;  // its family's
-    bool may_win = true;      // false for a rival such as a vendor library: timed and shown, never chosen
+    bool may_win = true;      // false for a rival such as a vendor library, which is timed and shown but never chosen
 };
 
 struct FinalOptions {
@@ -132,24 +135,25 @@ struct FinalOptions {
 };
 
 struct FinalRow {
-    std::size_t finalist = 0;  // index given to the constructor
+    std::size_t finalist = 0;  // the index given to the constructor
     Timing timing;             // over its rounds
-    double ratio = 1;          // its time / the baseline's: median of paired rounds
+    double ratio = 1;          // the time / the baseline's, in the median of paired rounds
     double ratio_low = 1;      // bootstrap interval
     double ratio_high = 1;
-    bool tie = false;       // with the baseline: the interval contains 1, or the gap is below tie_gap
+    bool tie = false;       // whether it ties with the baseline: the interval contains 1, or the gap is below tie_gap
     int rounds = 0;         // fewer than the others' if it was eliminated or failed
     Conditions conditions;  // during its own measurements: medians; throttle reasons: the union
 };
 
 struct Verdict {
     std::size_t winner = 0;
-    std::string decided_by;      // "faster", "only candidate", "tie: previous winner", "tie: lower median", ...
-    std::vector<FinalRow> rows;  // relative to the winner: the winner first, then ascending ratio; without failed finalists
+    std::string decided_by;  // such as "faster", "only candidate", "tie: previous winner", "tie: lower median"
+    // Relative to the winner, which comes first; the others by ascending ratio, without failed finalists.
+    std::vector<FinalRow> rows;
     int rounds = 0;
     int void_rounds = 0;
     bool throttled = false;  // throttled rounds had to be counted
-    Conditions conditions;   // the same over all finalists' measurements
+    Conditions conditions;   // the conditions over all finalists' measurements
 };
 
 // Medians of the readings; throttle reasons: the union.
@@ -177,14 +181,14 @@ class FinalRounds {
 
     // REQUIRES: at least one counted round, and one finalist that may win and has not failed.
     Verdict verdict() const;
-    // The same rounds with a winner that was decided by other means.
+    // A verdict over the same rounds with a winner that was decided by other means.
     Verdict verdict_for(std::size_t winner, std::string decided_by) const;
     // The given finalist, and at most `most - 1` others that take at most `ratio` times as long: a previous winner and defaults
     // first, then the fastest, whether or not they stayed to the end.
     std::vector<std::size_t> near_to(std::size_t finalist, double ratio, std::size_t most) const;
     // Every finalist relative to a given one, in the order of the constructor, without failed ones. For side-by-side tables.
     std::vector<FinalRow> rows_against(std::size_t baseline) const;
-    // One finalist relative to itself: its own times and readings.
+    // One finalist relative to itself, with its own times and readings.
     FinalRow row_of(std::size_t finalist) const { return row(finalist, finalist, options_.confidence); }
     Conditions conditions() const;
 

@@ -26,12 +26,12 @@ struct SimulatedStrategy {
     std::string name;
     int runs = 0;
     struct Reach {
-        double percent = 0;  // within this of the optimum
+        double percent = 0;  // the distance from the optimum, in percent
         double median_evaluations = 0;
         double median_low = 0, median_high = 0;  // 95 % interval of the median
         double p90_evaluations = 0;
         double most_evaluations = 0;  // evaluations of the worst run
-        double median_instances = 0;  // different compiled instances among them
+        double median_instances = 0;  // the number of different compiled instances among these evaluations
         int runs_solved = 0;
     };
     std::vector<Reach> within;  // 10, 5, 1, 2 %, except those tighter than runs go
@@ -57,9 +57,9 @@ struct Simulation {
 
 // The first strategy of a simulation, which is the default if all ran, compared with the best of the others except exhaustive.
 struct BestOther {
-    double percent = 0;  // the goal: a time at most this much above the optimum
+    double percent = 0;  // the goal is a time at most this much above the optimum
     std::string name;    // the strategy with the fewest evaluations in the median
-    double ratio = 0;    // the first strategy's median / its median
+    double ratio = 0;    // the first strategy's median / the median of this strategy
 };
 
 // One for each percentage in SimulatedStrategy::within that another strategy reaches in at least half of its runs.

@@ -31,7 +31,7 @@ struct Domain {
 
 // The gain that a longer search would probably bring.
 struct Outlook {
-    double gain = 0;       // expected, as a share of the best time so far
+    double gain = 0;       // the expected gain, as a share of the best time so far
     std::size_t left = 0;  // points that are not reported yet
 };
 

@@ -23,7 +23,7 @@ class StrategyThread {
 
     // `make` runs on the thread, because making a strategy may take time.
     explicit StrategyThread(Make make);
-    // Waits for the running ask.
+    // Waits until the running ask has ended.
     ~StrategyThread();
     StrategyThread(const StrategyThread&) = delete;
     StrategyThread& operator=(const StrategyThread&) = delete;
@@ -33,10 +33,10 @@ class StrategyThread {
     bool asking() const { return asking_; }
     // REQUIRES: may_ask().
     void ask(std::size_t count);
-    // The answer, once; empty while it is being computed or if none was asked for.
+    // The answer, which is returned once. Empty while it is being computed or if nothing was asked.
     std::vector<std::size_t> take();
     void report(std::size_t point, std::optional<double> time_us);
-    // As of the last answer that was taken.
+    // The outlook at the time of the last answer that was taken.
     const std::optional<Outlook>& outlook() const { return outlook_; }
     // Readable while an answer is there that was not taken.
     int ready_fd() const { return ready_fd_; }

@@ -38,8 +38,8 @@ struct Budget {
 
 struct Choice {
     std::vector<std::string> families;  // full names; empty: every family of the op that accepts the problem
-    Config pins;                        // parameters fixed at one value
-    std::string named;                  // a named config, except for the pinned parameters; empty: search
+    Config pins;                        // parameters that are fixed at one value
+    std::string named;                  // a named config, whose pinned parameters may differ; empty means search
 };
 
 struct TuneOptions {
@@ -47,7 +47,7 @@ struct TuneOptions {
     Choice choice;
     std::uint64_t seed = 1;
     std::string strategy = "auto";
-    std::size_t finalists = RungOptions{}.finalists;  // most candidates that go from the search to the final rounds
+    std::size_t finalists = RungOptions{}.finalists;  // at most so many candidates go from the search to the final rounds
     double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
     bool retune = false;                              // search for a winner even if the database has a valid one
     bool learning = true;  // order candidates by what earlier problems taught about the cost models' errors, and add to it
@@ -64,8 +64,8 @@ struct Progress {
     std::optional<double> eta_s;
     std::optional<double> best_us;
     std::string best;                    // Candidate::to_string()
-    std::optional<double> default_us{};  // time of the default config of the best candidate's family
-    std::optional<double> gain{};        // expected from continuing, as a share of the time
+    std::optional<double> default_us{};  // the time of the default config of the best candidate's family
+    std::optional<double> gain{};        // the gain expected from continuing, as a share of the time
 };
 
 // Receives the events of a tune and decides how they are shown. Called on the tuning thread.
@@ -96,7 +96,7 @@ struct TuneServices {
 // Where the wall time of a tune went, in seconds, in chronological order.
 struct TunePhases {
     double start_s = 0;           // GPU lock, a context, compiling the harness and the reference
-    double setup_s = 0;           // filling operands and computing the right values
+    double setup_s = 0;           // the time to fill operands and compute the right values
     double first_verified_s = 0;  // from the beginning until a candidate was verified and timed, and could be served
     double search_s = 0;          // of this ...
     double starved_s = 0;         // ... nothing was compiled yet that the GPU could try
@@ -107,19 +107,19 @@ struct TunePhases {
     double second_rung_s = 0;
     double warm_s = 0;  // opening finalists, and load before the rounds
     double rounds_s = 0;
-    double neighbours_s = 0;  // the winner on edge-case problems
+    double neighbours_s = 0;  // the time for the winner on edge-case problems
     double total_s = 0;
 };
 
 struct TuneResult {
     db::Winner winner;
-    TunePhases phases;  // all 0 if it came from the database
+    TunePhases phases;  // all 0 if the result came from the database
     Origin origin = Origin::exact;
-    bool tuned = false;  // false: answered from the database
+    bool tuned = false;  // false if the answer came from the database
     bool stale = false;  // soft key differs from today's
     std::string stale_because;
     bool interrupted = false;
-    std::string not_stored;  // why the store could not store the winner; empty: it did, or was not asked to
+    std::string not_stored;  // why the store could not store the winner; empty if it did, or was not asked to
 };
 
 // The valid winner that the store has for this problem on this device: equal hard key, and the catalogue's template identity.
@@ -160,19 +160,19 @@ struct BenchRow {
 
 struct BenchOptions {
     Choice choice;
-    bool named = false;                 // every named config of the chosen families
-    bool best_of_family = false;        // with `named`: only the best ones of each family
+    bool named = false;                 // whether to time every named config of the chosen families
+    bool best_of_family = false;        // with `named`, only the best configs of each family
     std::optional<Candidate> untuned;   // a row with this name instead of the defaults: the kernel that a library would use
                                         // without a winner
-    bool winner_only = false;           // no defaults next to a winner
+    bool winner_only = false;           // no defaults beside a winner
     std::vector<Candidate> candidates;  // additional rows; parameters that one does not name are those of its family's default
     std::vector<std::string> against;   // names of rivals (src/rivals/rival.h)
     int rounds = 30;
-    std::size_t racers = 8;     // most candidates that go from the survey to the rounds
-    double survey_seconds = 0;  // the survey ends after this, with slow candidates left out first; 0: no limit
+    std::size_t racers = 8;     // at most so many candidates go from the survey to the rounds
+    double survey_seconds = 0;  // the survey ends after this time, and slow candidates are left out first; 0 means no limit
     double warm_seconds = 1.0;  // load before the rounds, for sustained figures. 0: burst
     MeasuringMethod method{};
-    Predecessor after = Predecessor::filler;  // for the launches in the table
+    Predecessor after = Predecessor::filler;  // the predecessor of the launches in the table
     bool may_overlap = true;                  // false: candidates are launched without programmatic dependent launch
     int blocks = 0;                           // number of blocks of kBlock_s each, for every contestant, after the rounds
     std::uint64_t seed = 1;
@@ -192,7 +192,7 @@ struct BenchResult {
                                        // raced
     Conditions conditions;             // median over the rounds
     bool sustained = true;
-    Predecessor after = Predecessor::filler;  // for the times in the rows
+    Predecessor after = Predecessor::filler;  // the predecessor of the launches behind the times in the rows
     bool may_overlap = true;                  // of the candidates
     int streams = 1;                          // as in the options
     int rounds = 0;
@@ -237,9 +237,9 @@ struct RaceAgainOptions {
     std::uint64_t seed = 1;
 };
 struct RaceAgainResult {
-    std::optional<db::Winner> winner;  // with the present provenance and the new race's evidence; nullopt: every candidate's
-                                       // result is wrong
-    std::vector<Trial> out;            // candidates that could not race or gave a wrong result, and why
+    // With the present provenance and the new race's evidence; nullopt if every candidate failed.
+    std::optional<db::Winner> winner;
+    std::vector<Trial> out;  // candidates that could not race or gave a wrong result, and why
 };
 // Verifies a stored winner and the finalists it beat, and races them again, as after a driver or toolkit change: the same rounds
 // and the same tie rule as in a tune, so in a tie the stored winner stays. Stores nothing. REQUIRES: the winner's family is in

@@ -11,11 +11,11 @@ namespace autotune::tuner {
 // The result of the tests of something that was run.
 struct Verification {
     bool right = true;
-    bool intact = true;             // false: it wrote outside its outputs, so the data on the device cannot be used again
+    bool intact = true;             // false if it wrote outside its outputs, so that the data on the device cannot be used again
     std::string detail;             // the first thing that was wrong, in one sentence
-    double max_error = 0;           // in the typical test: largest |error| / allowed error
-    double accumulation_error = 0;  // the same without the error of rounding the output, as a share of the bound for accumulation
-    std::vector<double> sample_values;  // first and last element of the first output
+    double max_error = 0;           // the largest |error| / allowed error in the typical test
+    double accumulation_error = 0;  // the error without that of rounding the output, as a share of the bound for accumulation
+    std::vector<double> sample_values;  // the first and last element of the first output
 };
 
 // Runs every test of the op on every part whose right values are known. Checks: each output within its bounds, and bit for bit

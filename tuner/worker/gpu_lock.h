@@ -9,8 +9,9 @@ namespace autotune::tuner {
 
 // The folders in which a GPU's lock is taken: both.
 struct LockFolders {
-    std::string host{};   // shared by all users of the host: mode 1777, made by the first of them or by tmpfiles; empty: none
-    std::string state{};  // state folder of this user; empty: none
+    // The folder that all users of the host share, of mode 1777, made by the first of them or by tmpfiles; or empty.
+    std::string host{};
+    std::string state{};  // the state folder of this user, or empty
 };
 
 // One tuner per GPU: flock on files named by the GPU's UUID. The kernel releases it when its holder dies, in whatever way.
@@ -18,7 +19,7 @@ class GpuLock {
   public:
     struct Attempt;
     static Attempt try_take(const LockFolders& folders, const std::string& uuid);
-    // "process 4711", "process 4711 of user 1001" or "unknown", for messages.
+    // The holder for messages: "process 4711", "process 4711 of user 1001" or "unknown".
     static std::string holder(const LockFolders& folders, const std::string& uuid);
 
   private:

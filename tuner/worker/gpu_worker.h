@@ -8,8 +8,8 @@ namespace autotune::tuner {
 struct GpuWorkerArguments {
     int device = 0;
     std::string templates_folder;
-    std::vector<std::string> library_folders;  // where to search for rivals
-    std::string log_level;                     // a word of kLogLevels; empty: no log
+    std::vector<std::string> library_folders;  // the folders in which rivals are searched
+    std::string log_level;                     // a word of kLogLevels, or empty for no log
 };
 
 // Serves one GPU until the coordinator closes the pipe. Sends {"event": "ready"} once it has a context, or {"event": "fatal"};

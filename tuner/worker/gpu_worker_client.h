@@ -17,8 +17,8 @@ namespace autotune::tuner {
 // How long each stage of a request may take. The worker reports which stage it enters.
 struct StageLimits {
     double start_s = 60;  // driver, context
-    double load_s = 20;   // loading a cubin into the driver
-    double launch_s = 2;  // the first launch of a candidate
+    double load_s = 20;   // the time to load a cubin into the driver
+    double launch_s = 2;  // the time of the first launch of a candidate
     double verify_s = 20;
     double time_s = 20;
     double reference_s = 120;
@@ -30,7 +30,7 @@ struct GpuWorkerReply {
     Kind kind = Kind::answered;
     Json body;           // of an answer
     std::string stage;   // where it died
-    int slot = -1;       // the slot that the stage concerned; -1: none
+    int slot = -1;       // the slot that the stage concerned, or -1
     std::string detail;  // one sentence
     // Caused by the machine, not by the candidate: a limit in wall time, a process killed by others, a card or a driver that
     // fails.
@@ -89,7 +89,7 @@ class GpuWorkerClient {
     std::string stage_;
     int slot_ = -1;
     std::optional<Clock::time_point> deadline_;
-    double waited_before_s_ = 0;  // waiting time for a processor, when the stage began
+    double waited_before_s_ = 0;  // the time that the worker had waited for a processor when the stage began
     double granted_s_ = 0;        // the part of the waiting time by which the stage's limit was extended
     bool busy_ = false;
     bool ready_ = false;

@@ -34,7 +34,8 @@ class Journal {
     const std::vector<JournalEntry>& left_over() const { return left_over_; }
     void started(const JournalEntry& entry);
     void finished(const JournalEntry& entry);
-    // It killed a worker, and this process is still running: if this process dies later, the candidate is not the cause.
+    // Notes that the candidate killed a worker while this process survived. If this process dies later, the candidate is not the
+    // cause.
     void survived(const JournalEntry& entry);
     // Everything is in the store, so the journal is emptied.
     void clear();

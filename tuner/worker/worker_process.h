@@ -38,7 +38,8 @@ class WorkerProcess {
     std::vector<Message> receive();
     // End of file, a broken stream, or a failed write: nothing more will come.
     bool closed() const { return closed_; }
-    // The reason as text: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad checksum".
+    // How the process ended, as text: "ended by signal 11 (Segmentation fault)", "exited with 3", "sent a frame with a bad
+    // checksum".
     std::string how_it_ended();
     // Whether something else killed it: the kernel for lack of memory, a limit that it was started under, a person. REQUIRES:
     // how_it_ended() was called.

@@ -37,14 +37,14 @@ std::vector<Argument> arguments(const Problem& problem);
 // The longest problem, in elements: the largest extent that the database stores.
 inline constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
-// Describes an add problem; words and tensor descriptions are both converted to it.
+// Describes an add problem. Words and tensor descriptions are both converted to it.
 struct Spec {
     std::int64_t length = 0;
     DType type = DType::f32;
     std::array<int, 3> alignments = {16, 16, 16};  // bytes, of a, b and c
 };
 
-// All three throw Error{usage}.
+// These three functions throw Error{usage}.
 Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
@@ -59,7 +59,7 @@ struct Traffic {
     double block_bytes = 0;            // bytes that a block requests before it waits
     double access_bytes = 16;          // size of a thread's loads and stores
     bool starts_early = false;         // starts before the previous kernel ends
-    double l1_share = 1;               // share of an SM's best rate that these accesses reach
+    double l1_share = 1;               // the share of an SM's best rate that these accesses reach
 };
 // The parameter for programmatic dependent launch, which every add family supports, and the condition for it.
 #define ADD_PDL_PARAMETER(ROW) \

@@ -39,7 +39,7 @@ struct Geometry : ResolvedConfig {
     bool is_tf32;  // operands are f32
 
     std::int64_t threads() const { return 32 * warps; }
-    std::int64_t bands() const { return block_q / (16 * warps); }  // bands of 16 rows for each warp
+    std::int64_t bands() const { return block_q / (16 * warps); }  // the bands of 16 rows for each warp
     // Bytes of a row of d or dv elements in shared memory.
     std::int64_t row_bytes(std::int64_t columns) const;
     std::int64_t smem_bytes() const;

@@ -54,7 +54,7 @@ struct View {
 
     std::int64_t b, q_heads, kv_heads, q_len, kv_len, d, dv;  // for packed sequences the lengths of the longest
     bool is_packed;                                           // sequences lie one after the other in the rows of a tensor
-    std::int64_t total_q, total_kv;                           // rows of all sequences of a head
+    std::int64_t total_q, total_kv;                           // the rows of all sequences of a head
     DType type;
     std::int64_t element_bytes;
     bool is_tf32;               // f32 elements, multiplied in tf32
@@ -65,8 +65,8 @@ struct View {
     std::array<Strides, 4> strides;  // q, k, v, o
     std::array<int, 4> align;        // power of two that divides the address and length of every row, in bytes
 
-    std::int64_t group() const { return q_heads / kv_heads; }  // query heads that share keys and values
-    std::int64_t rows() const { return q_heads * total_q; }    // rows of all heads and batches
+    std::int64_t group() const { return q_heads / kv_heads; }  // the query heads that share keys and values
+    std::int64_t rows() const { return q_heads * total_q; }    // the rows of all heads and batches
     Band band_of_lengths(std::int64_t queries, std::int64_t keys) const;
     bool is_masked() const { return band.has_low || band.has_high; }
     // (query, key) pairs that the mask lets see each other, over all batches and heads.
@@ -76,7 +76,7 @@ struct View {
 // Describes an attention problem; all forms of input are converted to it.
 struct Spec {
     std::int64_t b = 1, q_heads = 1, q_len = 1, d = 0;
-    std::optional<std::int64_t> kv_heads, kv_len, dv;  // nullopt: the same as heads, length and size of the queries
+    std::optional<std::int64_t> kv_heads, kv_len, dv;  // nullopt means as many or as long as those of the queries
     bool is_packed = false;
     std::optional<std::int64_t> total_q, total_kv;  // for packed sequences; nullopt: half the rows of `b` sequences of the
                                                     // longest length
@@ -91,7 +91,7 @@ struct Spec {
     std::array<int, 4> align = {16, 16, 16, 16};  // bytes, of the base addresses
 };
 
-// The words of the attribute "mask".
+// The words that the attribute "mask" may have.
 std::vector<std::string> mask_words();
 
 // The attributes in a description of the op or of its gradients, and the options in a request for attention.
@@ -154,12 +154,12 @@ std::vector<Argument> bound_arguments(const Bounds& bounds);
 struct RowWeights {
     std::int64_t first = 0;       // key of weights[0]
     std::vector<double> weights;  // e^(x_j - peak)
-    double peak = 0, sum = 0;     // largest x; sum of the weights
+    double peak = 0, sum = 0;     // the largest x, and the sum of the weights
     double largest_product = 0;   // R
     double largest_exponent = 0;  // max |x|
     double lse() const;
 };
-// `tensors`: values in stored order, as in OpOracle::reference_on_host.
+// `tensors` has values in stored order, as in OpOracle::reference_on_host.
 RowWeights weights_of(const View& view, double scale, std::span<const std::vector<double>> tensors, std::int64_t b,
                       std::int64_t head, std::int64_t row);
 
@@ -179,7 +179,7 @@ std::vector<Argument> packing_arguments(const View& view);
 // Scores that a tiled kernel computes: those of every tile in which some row sees a key, over all heads.
 double computed_pairs(const View& view, std::int64_t block_q, std::int64_t block_k);
 
-// The refusal of every family: more tiles of `block_q` rows than a grid has blocks.
+// Every family refuses a problem with more tiles of `block_q` rows than a grid has blocks.
 std::optional<std::string> refuses_grid(const View& view, std::int64_t block_q);
 
 using autotune::ceil_div;

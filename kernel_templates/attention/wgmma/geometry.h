@@ -61,9 +61,9 @@ std::int64_t heads_at_once(const View& view, std::int64_t mib);
 
 // How the tiles of a problem are distributed. If their keys are divided, each part of a tile is a work item.
 struct Grid {
-    std::int64_t q_tiles;     // tiles of queries in a head
-    std::int64_t tiles;       // tiles of queries in all heads and batches
-    std::int64_t items;       // items of a head: its tiles, or their parts
+    std::int64_t q_tiles;     // the tiles of queries in a head
+    std::int64_t tiles;       // the tiles of queries in all heads and batches
+    std::int64_t items;       // the items of a head, which are its tiles or their parts
     std::int64_t most_steps;  // largest number of key tiles in a part; 0: keys are not divided
     std::int64_t blocks;
     std::int64_t heads_at_once;  // heads whose tiles are distributed alternately

@@ -23,7 +23,7 @@ std::int64_t vector_bytes(const View& view);
 // How many of `heads` are processed together: those whose other side takes up to `mib`; 0: one.
 std::int64_t heads_at_once(const View& view, std::int64_t mib, std::int64_t other_len, std::int64_t heads);
 
-// Where data that is needed until dQ is written lies: in the workspace, or in dQ itself.
+// The place of data that is needed until dQ is written: the workspace, or dQ itself.
 enum class Scratch { workspace, dq };
 Argument address_in(Scratch scratch, std::int64_t offset_bytes);
 // Whether dQ is contiguous and has at least that size.
@@ -35,7 +35,8 @@ LaunchStep prepare_step(const View& view, Scratch scratch);
 std::vector<Argument> pass_arguments(const Problem& problem, const View& view, Scratch scratch, std::int64_t query_rows,
                                      std::int64_t key_rows);
 
-// The last arguments, except for its walk, of a kernel whose blocks own tiles of keys: dK, dV, the scale, extents, strides.
+// Adds the last arguments of a kernel whose blocks own tiles of keys: dK, dV, the scale, extents and strides. A kernel's own
+// arguments follow.
 void add_key_arguments(std::vector<Argument>& to, const View& view);
 
 // Bindings of all these families: element_type, d, dv, has_low, has_high.

@@ -32,7 +32,7 @@ inline std::int64_t window_k(const gemm::Streams& x) {
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_DOT_WINDOWS_PARAMETERS)
 
-    // Groups of lanes: the lines that a block reads at once if k is contiguous in X, else its windows at one k.
+    // The number of groups of lanes. If k is contiguous in X, a block reads so many lines at once, else so many windows at one k.
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
     // Threads that share the K of a line, in all blocks of a cluster.
     std::int64_t all_lanes() const { return lanes * cluster_k; }

@@ -52,7 +52,7 @@ struct ResolvedConfig {
     std::int64_t warps() const { return warps_m * warps_k; }
     std::int64_t threads() const { return 32 * warps(); }
     std::int64_t tiles() const { return block_m / (16 * warps_m); }      // multiplications along M in a warp
-    std::int64_t round_k() const { return 32 * warps_k * unroll; }       // k between two rounds of a warp
+    std::int64_t round_k() const { return 32 * warps_k * unroll; }       // the k between two rounds of a warp
     std::int64_t accumulators() const { return tiles() * block_n / 2; }  // registers a thread
     std::int64_t loaded() const { return tiles() * unroll * 8; }         // registers of a thread for steps that are loaded ahead
     std::int64_t waiting_bytes() const { return threads() * loaded() * 4; }
@@ -62,7 +62,7 @@ struct ResolvedConfig {
     std::int64_t most_blocks(const DeviceLimits& limits) const {
         return std::min(limits.registers_per_sm / (registers() * threads()), limits.threads_per_sm / threads());
     }
-    // Dynamic shared memory: `buffers` stages of `columns` lines of Y, and later the sums of the warps.
+    // Dynamic shared memory for `buffers` stages of `columns` lines of Y. Later the sums of the warps use it.
     std::int64_t smem_bytes(std::int64_t columns, std::int64_t buffers) const;
     std::int64_t block_lines(const Streams& x) const { return block_m - (x.groups_k() ? 8 * warps_m : 0); }
 };
@@ -71,8 +71,8 @@ struct ResolvedConfig {
 struct Grid {
     std::int64_t tiles_m, tiles_n;
     std::int64_t tiles;       // tiles of all batches
-    std::int64_t part_k;      // largest number of k that a block sums
-    std::int64_t columns;     // largest number of columns of Y in a block
+    std::int64_t part_k;      // a block sums at most so many k
+    std::int64_t columns;     // a block has at most so many columns of Y
     std::int64_t smem_bytes;  // dynamic
 
     Grid(const Streams& x, const ResolvedConfig& s);

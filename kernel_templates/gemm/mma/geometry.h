@@ -56,7 +56,7 @@ struct ResolvedConfig {
     bool packs(int align_bytes) const { return pack != 0 && align_bytes < kChunkBytes; }
 };
 
-// Dynamic shared memory: the ring of tiles, or the slabs through which C is stored, which reuse its memory.
+// Dynamic shared memory for the ring of tiles. The slabs through which C is stored reuse its memory.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
 // Registers a thread needs without spilling.
 std::int64_t registers_needed(const Gemm& g, const ResolvedConfig& s);

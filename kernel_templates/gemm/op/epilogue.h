@@ -16,15 +16,15 @@
 // scale and saturate an fp8 C.
 namespace autotune::gemm {
 
-// The words of attributes "bias" (its element type), "scale_d" and "amax". The first word is the default, for which a problem has
-// no such attribute.
+// The words of the attributes "bias" (its element type), "scale_d" and "amax". The first word is the default, for which a problem
+// has no such attribute.
 inline constexpr std::array<const char*, 4> kBiases = {"none", "bf16", "f16", "f32"};
 inline constexpr std::array<const char*, 2> kScalesOfC = {"none", "tensor"};
 inline constexpr std::array<const char*, 2> kAmaxes = {"no", "yes"};
 // The word for the amax of a subproblem. It differs from that of the whole problem, so it is not checked.
 inline constexpr const char* kPartialAmax = "part";
 
-// Names of the epilogue's tensors: the bias has an element for each column of C, the others are one f32 each.
+// The names of the epilogue's tensors. The bias has an element for each column of C, the others are one f32 each.
 inline constexpr std::string_view kBias = "bias", kScaleD = "scale_d", kAmaxD = "amax_d";
 
 struct Epilogue {
@@ -35,8 +35,9 @@ struct Epilogue {
 };
 Epilogue epilogue_of(const Problem& problem);
 
-// The epilogue's tensors up to the last one given, in this order: bias, scale_d, amax_d. Missing ones are absent. amax_d is
-// raised to the largest magnitude, so the caller sets it to 0 first. `alignment`: bytes, where it exceeds an element's.
+// The epilogue's tensors up to the last one given, in this order: bias, scale_d, amax_d. Missing ones are absent. A kernel writes
+// to amax_d only if its largest magnitude is larger, so the caller sets it to 0 first. `alignment` is in bytes, for tensors that
+// are aligned to more than an element.
 std::vector<Tensor> epilogue_tensors(const Epilogue& epilogue, std::int64_t n, int alignment);
 
 // Adds absent scales for operands that have none, before the epilogue's tensors.
@@ -58,8 +59,8 @@ void add_scales_and_epilogue(std::vector<Argument>& arguments, const Problem& pr
 // The largest finite number of a C in fp8, at which it saturates; infinite for other types.
 double saturation_of(DType type);
 
-// Appends the fills of the epilogue's tensors to those of a test, and amax to its judged outputs. `largest`: a bound that few
-// sums exceed.
+// Appends the fills of the epilogue's tensors to those of a test, and amax to the outputs that are compared. `largest` is a bound
+// that few sums exceed.
 void add_epilogue(const Problem& problem, OpTest& test, double largest);
 
 }  // namespace autotune::gemm

@@ -45,7 +45,7 @@ std::vector<Argument> arguments(const Problem& problem);
 // Elements of `matrix` that one access of at most `vec` elements can move: min(vec, alignment).
 std::int64_t access_width(const TypedMatrix& matrix, std::int64_t vec);
 
-// Describes a gemm; words and tensor descriptions are both converted to it. Matrices are row-major as stored.
+// Describes a gemm. Words and tensor descriptions are both converted to it. Matrices are row-major as they are stored.
 struct Spec {
     struct Stored {
         std::optional<std::int64_t> ld;      // none: dense
@@ -59,7 +59,7 @@ struct Spec {
     bool reads_c = false;
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
-    std::vector<Tensor> scales;    // scales of A and B, for fp8; empty: the default of scale_tensors()
+    std::vector<Tensor> scales;    // scales of A and B for fp8; if empty, those of scale_tensors()
     int vector_alignment = 0;      // bytes that divide the addresses of scales and of the epilogue's tensors, if more than their
                                    // element size
 };
@@ -67,7 +67,7 @@ struct Spec {
 // Throws Error{usage} for an extent that no product has.
 void check_extent(const char* name, std::int64_t value);
 
-// All three throw Error{usage}. Requests and descriptions are made into a Spec first, and the Spec is checked.
+// These three functions throw Error{usage}. Requests and descriptions are made into a Spec first, and the Spec is checked.
 Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);
@@ -79,8 +79,8 @@ struct Tolerance {
     double value = 0;
     double input = 0;
     double floor = 0;
-    double partial = 0;  // factor of the largest partial sum: the loss of a chain of truncated additions
-    double of_amax = 0;  // factor of the largest value: what amax may deviate beyond the largest bound, before C is scaled
+    double partial = 0;  // a factor of the largest partial sum, for what a chain of truncated additions loses
+    double of_amax = 0;  // a factor of the largest value, for what amax may deviate beyond the largest bound before C is scaled
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 

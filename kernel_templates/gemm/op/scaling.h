@@ -10,24 +10,24 @@
 #include "src/core/problem/dtype.h"
 #include "src/core/problem/problem.h"
 
-// Additional properties of fp8 products: where sums are added, and scales of the operands, which are tensors on the device.
+// Properties that only fp8 products have: where sums are added, and scales of the operands, which are tensors on the device.
 namespace autotune::gemm {
 
 // Tensor indices of the scales, if a problem has any.
 inline constexpr int kScaleA = 3, kScaleB = 4;
 
-// The word for sums only in the tensor cores, which keep about 13 fraction bits on sm_90 and sm_89.
+// The word for sums that stay in the tensor cores, which keep about 13 fraction bits of them on sm_90 and sm_89.
 inline constexpr const char* kFast = "f32fast";
 
-// The parts of an operand that share a scale. The numbers are those of scale_mode in device text.
+// How the elements of an operand share scales. The numbers are those of scale_mode in device code.
 enum class Scaling : std::uint8_t {
     none,
     tensor,  // A, B
-    row,     // one for each row of A and each column of B
-    block,   // one for 128 k of each row of A and for 128 k of 128 columns of B
+    row,     // one scale for each row of A and each column of B
+    block,   // one scale for 128 k of each row of A, and for 128 k of 128 columns of B
 };
 inline constexpr std::int64_t kScaleBlock = 128;
-// The words of attribute "scale", by number.
+// The words of the attribute "scale", by number.
 inline constexpr std::array<const char*, 4> kScalings = {"none", "tensor", "row", "block"};
 
 bool is_fp8(DType type);
@@ -40,7 +40,7 @@ bool promotes(const Problem& problem);
 // The scale tensors of a problem of m x n x k. They are dense; of blocks, A's are contiguous along rows, in runs of a multiple of
 // four (16 bytes).
 std::vector<Tensor> scale_tensors(Scaling scaling, const std::vector<Extent>& extents);
-// The dimensions that a scale tensor must have, as text for messages: "batch, m, k/128".
+// The dimensions that a scale tensor must have, as text for messages, such as "batch, m, k/128".
 std::string scale_form(Scaling scaling, int tensor);
 
 // Distances in elements between the scales of two batches, of two lines (rows of A, columns of B, or blocks of them), and of two

@@ -45,8 +45,8 @@ class Descent {
     std::optional<ResolvedConfig> best_;
 };
 
-// The best result of several walks. Walk i starts from the best offer of `offer_start(i, descent)`. REQUIRES: the space is not
-// empty.
+// The best result of several descents. Descent i starts from the best offer of `offer_start(i, descent)`. REQUIRES: the space is
+// not empty.
 template <class ResolvedConfig, class OfferStart>
 Config best_of_descents(const SearchSpace& space, const typename Descent<ResolvedConfig>::Family& family, int starts,
                         const OfferStart& offer_start) {

@@ -14,8 +14,8 @@ namespace autotune::gemm {
 struct F32Operand {
     int tensor;
     TypedMatrix stored;
-    bool transposes, is_copied;  // is_copied: its layout or alignment is not what the kernel needs
-    std::size_t at = 0;          // offset of the copy in the workspace
+    bool transposes, is_copied;  // is_copied: the kernel needs another layout or alignment
+    std::size_t at = 0;          // the offset of the copy in the workspace
 
     F32Operand(const Problem& problem, int index, bool transposed);
 
@@ -25,7 +25,7 @@ struct F32Operand {
     std::int64_t batch_stride() const { return is_copied || stored.batch == 1 ? rows() * ld() : stored.batch_stride; }
     std::int64_t bytes() const { return is_copied ? rows() * ld() * stored.batch * 4 : 0; }
 
-    // Its tensor map, with boxes of box[0] neighbouring elements by box[1] rows.
+    // The operand's tensor map, with boxes of box[0] neighbouring elements by box[1] rows.
     TensorMapArg map(std::array<std::int64_t, 2> box) const;
     LaunchStep copy_step() const;
 };

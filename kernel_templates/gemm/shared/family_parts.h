@@ -48,7 +48,7 @@ struct Gemm {
 // Why a kernel that multiplies 16-bit types on tensor cores and counts in 32 bits cannot do the problem; nullopt if it can.
 std::optional<std::string> refuses_half_product(const Problem& problem);
 
-// The same for a kernel that multiplies fp8 operands whose rows are along K.
+// Why a kernel that multiplies fp8 operands whose rows are along K cannot do the problem.
 std::optional<std::string> refuses_fp8_product(const Problem& problem);
 
 // The facts that every fp8 family binds: a_type, b_type, out_type, promotes, scale_mode, align_a, align_b, align_c (bytes),
@@ -123,7 +123,7 @@ double shared_sectors(const Gemm& g, std::int64_t columns);
 // one side read the same tile of the other operand, and if its rows are shorter than a line, each row is a separate request
 // (8x21288x88 `tt` takes 9.2 us in 333 blocks, 5.5 us if clusters of four share each load).
 double concurrent_requests_per_line(const Gemm& g, bool swap_ab, double loads_along_m, double loads_along_n);
-// The same for blocks of one tile each, of which `running` run at once.
+// How often a line is requested if each block has one tile and `running` blocks run at once.
 double asks_by_tiles(const Gemm& g, std::int64_t block_m, std::int64_t block_n, double running);
 
 // The copy of a matrix with rows padded to whole chunks: its leading dimension in elements, and its size.

@@ -22,7 +22,7 @@ std::optional<std::string> refuses_maps(const Problem& problem);
 
 // The tensor map of a stored matrix with boxes of box[0] neighbouring elements (a swizzle span) by box[1] rows.
 TensorMapArg tile_map(const TypedMatrix& stored, int index, std::array<std::int64_t, 2> box);
-// The same for its packed copy at an offset of the workspace.
+// The tensor map of the packed copy of an operand, at an offset of the workspace.
 TensorMapArg packed_tile_map(const TypedMatrix& stored, std::size_t offset_bytes, std::array<std::int64_t, 2> box);
 
 // Makes constraints from predicates on the resolved config.

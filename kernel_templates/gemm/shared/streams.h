@@ -26,7 +26,7 @@ struct Streams {
 
 // Why a problem is not a product of few lines with sums in f32.
 std::optional<std::string> refuses_streams(const Problem& problem);
-// Facts: in_type, out_type, trans_a, trans_b, align_a, align_b (bytes).
+// The facts in_type, out_type, trans_a, trans_b, align_a and align_b (bytes).
 std::vector<Binding> stream_facts(const Problem& problem);
 
 }  // namespace autotune::gemm

@@ -20,7 +20,7 @@ struct Candidates {
     Device device;
     std::vector<Tile> tiles;
     ResolvedConfig usual;                           // holds the values of the family's own parameters
-    Config (*config_of)(const ResolvedConfig& of);  // a config with the family's parameters only
+    Config (*config_of)(const ResolvedConfig& of);  // makes a config with only the family's parameters
 };
 
 // The legal config with the least predicted time, over the useful tiles, clusters along K, parts of K and orders.

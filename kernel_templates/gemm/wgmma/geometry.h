@@ -74,7 +74,7 @@ using gemm::round_up;
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_ALL_PARAMETERS)
 
-    // Given by the problem, not by the config: bytes of an element of the operands, of C and of the accumulators; whether
+    // The problem gives these, not the config: bytes of an element of the operands, of C and of the accumulators; whether
     // products of 128 k are added outside of the tensor cores; whether columns or blocks have scales, and columns a bias.
     std::int64_t in_bytes, out_bytes, sum_bytes;
     bool promotes, scales_columns, scales_blocks, has_bias;
@@ -141,11 +141,11 @@ bool fits_twice(const ResolvedConfig& s, std::int64_t stages, const Device& devi
 
 // The arrangement of a config's tiles and parts on a device.
 struct Grid {
-    std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
-    std::int64_t tiles;             // cluster tiles of all batches
+    std::int64_t count_m, count_n;  // the cluster tiles along the multiplication's M and N
+    std::int64_t tiles;             // the cluster tiles of all batches
     std::int64_t whole;             // those of them that stream-K does not divide
     std::int64_t steps;             // steps of the K loop
-    std::int64_t parts;             // parts of every tile; 0: stream-K
+    std::int64_t parts;             // the parts of every tile; 0 means stream-K
     std::int64_t room;              // clusters that the device can run at once
     std::int64_t clusters;          // clusters in the grid
 

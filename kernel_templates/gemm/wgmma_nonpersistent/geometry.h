@@ -36,13 +36,14 @@ using gemm::round_up;
 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_NONPERSISTENT_PARAMETERS)
-    std::int64_t sum_bytes;  // bytes of one accumulator: given by the problem, not by the config
+    std::int64_t sum_bytes;  // the bytes of one accumulator, which the problem gives and not the config
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
     std::int64_t bands() const { return block_m / (64 * consumer_warpgroups); }
     std::int64_t accumulators() const { return bands() * block_n * sum_bytes / 8; }  // registers a thread
-    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }  // units of 16 columns, divided among the parts of K
+    // The units of 16 columns, which are divided among the parts of K.
+    std::int64_t units() const { return bands() * ceil_div(block_n, 16); }
     std::int64_t units_each() const { return ceil_div(units(), parts()); }  // largest number of units that a part adds and stores
     std::int64_t parts() const { return k_warpgroups * cluster_k; }         // parts of K
     std::int64_t sharing_blocks() const { return cluster_m * cluster_n; }   // share tiles by multicast
@@ -70,10 +71,10 @@ struct ResolvedConfig {
 
 // The arrangement of a config's tiles on a device.
 struct Grid {
-    std::int64_t tiles_m, tiles_n;  // tiles along the multiplication's M and N, rounded up to whole clusters
+    std::int64_t tiles_m, tiles_n;  // the tiles along the multiplication's M and N, rounded up to whole clusters
     std::int64_t blocks;
     std::int64_t steps;       // K steps of the tile
-    std::int64_t steps_each;  // largest number of steps in a block
+    std::int64_t steps_each;  // a block has at most so many steps
     std::int64_t an_sm;       // blocks that an SM holds at once
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);

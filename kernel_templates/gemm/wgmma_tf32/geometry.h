@@ -14,7 +14,7 @@ using gemm::ceil_div;
 using gemm::Gemm;
 
 inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
-inline constexpr std::int64_t kRowBytes = 128;  // row of a tile in shared memory, along K or along M
+inline constexpr std::int64_t kRowBytes = 128;  // the bytes of a row of a tile in shared memory, along K or along M
 
 // clang-format off
 #define GEMM_WGMMA_TF32_PARAMETERS(ROW) \
@@ -38,7 +38,7 @@ inline constexpr std::int64_t kRowBytes = 128;  // row of a tile in shared memor
 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32_PARAMETERS)
-    bool x_in_registers;  // given by the problem, not by the config
+    bool x_in_registers;  // the problem gives this, not the config
 
     ResolvedConfig(const Config& config, const Gemm& g);
 
@@ -63,7 +63,7 @@ bool may_swap(const Gemm& g, bool swap_ab);
 
 // The arrangement of a config's tiles on a device.
 struct Grid {
-    std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
+    std::int64_t count_m, count_n;  // the cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // tiles of all batches
     std::int64_t steps;             // steps of the K loop
     std::int64_t clusters;          // clusters in the grid: all run at once, and process several tiles each

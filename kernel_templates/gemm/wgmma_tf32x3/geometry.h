@@ -15,7 +15,7 @@ using gemm::Gemm;
 
 inline constexpr std::int64_t kBlockM = 128;    // 64 rows for each consumer warpgroup
 inline constexpr std::int64_t kBlockK = 32;     // 128 bytes, a swizzle span
-inline constexpr std::int64_t kRowBytes = 128;  // row of a tile in shared memory, along K or along M
+inline constexpr std::int64_t kRowBytes = 128;  // the bytes of a row of a tile in shared memory, along K or along M
 inline constexpr std::int64_t kThreads = 384;
 
 // clang-format off
@@ -45,7 +45,7 @@ struct ResolvedConfig {
 
 // The arrangement of a config's tiles on a device.
 struct Grid {
-    std::int64_t count_m, count_n;  // cluster tiles along the multiplication's M and N
+    std::int64_t count_m, count_n;  // the cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // tiles of all batches
     std::int64_t steps;             // steps of the K loop
     std::int64_t clusters;          // clusters in the grid: all run at once, and process several tiles each

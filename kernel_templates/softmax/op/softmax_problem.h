@@ -26,10 +26,10 @@ struct View {
     explicit View(const Problem& problem);
 
     std::int64_t rows, cols;
-    std::int64_t ldx, ldy;  // distance from one row to the next, in elements
+    std::int64_t ldx, ldy;  // the distance from one row to the next, in elements
     DType type;
     std::int64_t element_bytes;
-    int align_x, align_y;  // bytes; divide a row's length too
+    int align_x, align_y;  // bytes, which also divide a row's length
     bool has_lse;
     float scale;
 
@@ -38,7 +38,7 @@ struct View {
     double moved_bytes() const;
 };
 
-// Describes a softmax problem; words and tensor descriptions are both converted to it.
+// Describes a softmax problem. Words and tensor descriptions are both converted to it.
 struct Spec {
     std::int64_t rows = 0, cols = 0;
     std::optional<std::int64_t> ldx, ldy;  // distance from one row to the next; none: dense; 0: one row of x for all
@@ -48,7 +48,7 @@ struct Spec {
     double scale = 1;
 };
 
-// All three throw Error{usage}.
+// These three functions throw Error{usage}.
 Problem make_problem(const Spec& spec);
 Problem parse(const Op& op, const ProblemRequest& request);
 DescribedProblem described(const Op& op, const ProblemDescription& description);

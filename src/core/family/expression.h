@@ -47,7 +47,7 @@ class Expression {
 
     // The expression 0, used for an expression that was left out.
     Expression();
-    // Throws ExpressionError for a text that it cannot parse.
+    // Throws ExpressionError if it cannot parse the text.
     explicit Expression(std::string text);
     Expression(const Expression&);
     Expression(Expression&&) noexcept;

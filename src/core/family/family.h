@@ -23,7 +23,7 @@ namespace autotune {
 struct Binding {
     std::string name;
     std::variant<std::int64_t, DType> value;
-    // The value as it is written in a text: "f16", "128".
+    // The value as a source has it, such as "f16" or "128".
     std::string spelled() const {
         if (const auto* type = std::get_if<DType>(&value)) return std::string(to_string(*type));
         return std::to_string(std::get<std::int64_t>(value));
@@ -52,12 +52,13 @@ class Family {
   public:
     virtual ~Family() = default;
 
-    // "gemm/mma": the folder under kernel_templates.
+    // The folder under kernel_templates, such as "gemm/mma".
     virtual std::string_view name() const = 0;
     // One line for `autotune families`.
     virtual std::string_view about() const = 0;
 
-    // Sort key of tables that compare families: the simplest technique first; families with equal keys by name.
+    // The sort key of tables that compare families. The simplest technique comes first, and families with equal keys are sorted
+    // by name.
     virtual int complexity_order() const { return 0; }
 
     // Equals space().version for every problem, so that a template's identity does not depend on a problem.

@@ -60,7 +60,7 @@ struct FamilyDefinition {
     std::string workspace_bytes = "0";
     std::string workspace_zero_bytes = "0";
     bool is_deterministic = true;
-    std::string predicted_us = {};  // an expression, for ranking only; "": no prediction
+    std::string predicted_us = {};  // an expression, for ranking only; "" means no prediction
     std::string text = {};
 
     // ---- additional members for families of users' kernels ----

@@ -26,7 +26,7 @@ struct TensorArg {  // device address of Problem::tensors[index] + offset; 0 if 
 struct ScalarArg {  // the value of Problem::scalars[index] in this call, in its type
     int index = 0;
 };
-struct WorkspaceArg {  // device address of the workspace + offset
+struct WorkspaceArg {  // The device address of the workspace plus an offset.
     std::size_t offset_bytes = 0;
 };
 struct I32Arg {

@@ -30,7 +30,8 @@ class Lets {
     explicit Lets(const std::vector<Let>& lets);
 
     const Expression* find(std::string_view name) const;
-    // All names that an expression depends on: its own and those of the lets that it uses, but not the lets themselves.
+    // All names that an expression depends on. These are its own names and those of the lets that it uses, but not the lets
+    // themselves.
     std::vector<std::string> names_of(const Expression& expression) const;
 
   private:
@@ -45,7 +46,7 @@ class Names {
   public:
     explicit Names(const Problem& problem, Lets lets = {});
     Names(const Problem& problem, const Device& device, Lets lets = {}, ParameterWords words = {});
-    // For a problem without a device, such as for the constants of a source.
+    // Fills in the names of a problem without a device, for example for the constants of a source.
     void know(ParameterWords words) { words_ = std::move(words); }
 
     // REQUIRES: this and the config outlive the scope.

@@ -37,8 +37,8 @@ struct Fill {
     }
     // Indices into `count` things, such as pages. REQUIRES: count > 0.
     static Fill indices(std::int64_t count) { return integers(0, count - 1); }
-    // Where each of `parts` parts of `total` rows begins, and the end: parts + 1 columns, no part longer than `longest`.
-    // REQUIRES: longest <= total <= parts * longest.
+    // Fills with the begin of each of `parts` parts of `total` rows, and the end. These are parts + 1 columns, and no part is
+    // longer than `longest`. REQUIRES: longest <= total <= parts * longest.
     static Fill offsets(std::int64_t total, std::int64_t parts, std::int64_t longest) {
         const std::int64_t most = (total + parts - 1) / parts, least = total / parts;
         const std::int64_t reach = (longest - most < least ? longest - most : least) / 2;

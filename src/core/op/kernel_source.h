@@ -14,7 +14,7 @@ struct KernelText {
 
 // The parts of a user's kernel that are passed to the compiler.
 struct KernelSource {
-    std::vector<KernelText> files = {};    // one translation unit, in this order
+    std::vector<KernelText> files = {};    // the files of one translation unit, in this order
     std::vector<KernelText> headers = {};  // the user's own headers, by their names in #include "..."
     std::string standard = "c++17";
     std::vector<std::string> options = {};  // those that the allow-list of src/kernel_files permits

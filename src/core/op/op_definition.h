@@ -19,7 +19,7 @@ namespace autotune {
 struct OpDefinition {
     struct Attribute {
         std::string name;
-        std::vector<std::string> values;  // words, or integers as text
+        std::vector<std::string> values;  // the values are words, or integers as text
         bool is_word = true;
         std::string otherwise;  // the value if none is given
         std::string about = {};
@@ -32,9 +32,9 @@ struct OpDefinition {
     };
     struct Tensor {
         std::string name;
-        std::string dtype;                      // a type's word, or an attribute whose words are types
+        std::string dtype;                      // a type's word, or the name of an attribute whose words are types
         std::vector<std::string> shape = {};    // expressions
-        std::vector<std::string> strides = {};  // expressions, in elements; empty: dense
+        std::vector<std::string> strides = {};  // expressions, in elements; empty means dense
         Access access = Access::in;
         int align = 0;  // bytes; 0: as shape, strides and type allow, at most 16
         Content fill = {};
@@ -59,14 +59,14 @@ struct OpDefinition {
     std::vector<std::string> extents = {};
     std::vector<Example> examples = {};  // the first is the default
     std::string flops = "0";
-    std::string bytes = {};  // empty: the spans of the tensors that are read and written
+    std::string bytes = {};  // if empty, the spans of the tensors that are read and written
     std::vector<Attribute> attributes = {};
     std::vector<Tensor> tensors = {};
     std::vector<Scalar> scalars = {};
     std::vector<Let> lets = {};
     // The kernels that compute the right answer in double, from the same source; none: answers are not verified.
     std::vector<StepDefinition> reference = {};
-    bool widens_inputs = true;  // the reference gets floating-point tensors as double
+    bool widens_inputs = true;  // whether the reference gets floating-point tensors as double
     bool has_exact_test = true;
     std::vector<Tolerance> tolerances = {};
     KernelSource source = {};

@@ -28,17 +28,17 @@ struct ProductForm {
 // How one output is checked against the reference: each element against its bound, and the output as a whole.
 struct OutputCheck {
     int tensor = 0;             // index into Problem::tensors
-    double max_norm_ratio = 0;  // bound on ||out - expected|| / ||expected||; 0: not checked
+    double max_norm_ratio = 0;  // a bound on ||out - expected|| / ||expected||; 0 means not checked
 };
 
 // One test of an op: what the tensors hold, and how each output is checked. Expected values and bounds come from the reference;
 // an element with a bound of 0 must have the bits of its expected value rounded once to the type.
 struct OpTest {
-    std::string name;                  // one word, unique among the op's tests: "exact", "numeric"
+    std::string name;                  // one word, unique among the op's tests, such as "exact" or "numeric"
     std::vector<Fill> fills;           // one per tensor
     std::vector<OutputCheck> outputs;  // one for every tensor that the problem writes
-    // Data like that of real users: candidates are timed with these fills, their largest error comes from this test, and it is
-    // run twice to check that the bits are the same. Exactly one test of an op is typical.
+    // Whether the data are like those of real users. Candidates are timed with these fills, their largest error comes from this
+    // test, and it is run twice to check that the bits are the same. Exactly one test of an op is typical.
     bool is_typical = false;
     // If the reference is computed only for subproblems, the tensors are filled as the product requires and the whole answer is
     // also checked with it.
@@ -75,13 +75,13 @@ class OpOracle {
     virtual std::vector<Binding> reference_facts(const Problem& problem) const = 0;
     virtual LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const = 0;
 
-    // The same answer, computed on the host in double, for small shapes, one for each output of the test. The tensors are given
+    // The reference's answer for each output of the test, computed on the host in double, for small shapes. The tensors are given
     // as values in stored order (span() elements each).
     virtual std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                                     std::span<const std::vector<double>> tensors) const = 0;
 
-    // For problems whose whole reference costs too much: parts that cost little and touch the first, the last, tile-edge and
-    // random rows and columns. Empty: the op has none.
+    // For problems whose whole reference takes too long: parts that take little time and touch the first, the last, tile-edge and
+    // random rows and columns. Empty if the op has none.
     virtual std::vector<Subproblem> subproblems(const Problem&, std::uint64_t /*seed*/) const { return {}; }
 
     // Similar problems on which a winner is also verified: extents one below and above `config`'s tile, tails in every extent,

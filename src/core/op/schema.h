@@ -43,9 +43,9 @@ struct DescribedProblem {
 // The value of an output whose sums have no terms, because an extent is 0: (factor * itself + value + bias of its column) *
 // scale. If the factor is 0 in a call, the old value is not read.
 struct EmptySum {
-    int tensor = 0;                  // index into Problem::tensors, as below
-    float value = 0;                 // constant part of the sum
-    std::optional<int> factor = {};  // index into Problem::scalars; none: 0
+    int tensor = 0;                  // an index into Problem::tensors
+    float value = 0;                 // the constant part of the sum
+    std::optional<int> factor = {};  // an index into Problem::scalars, or 0 if there is none
     std::optional<int> bias = {};    // a tensor of one element for each column
     std::optional<int> scale = {};   // a tensor of one f32
     std::optional<int> amax = {};    // a tensor of one f32 that is raised to the largest magnitude before scaling
@@ -56,7 +56,7 @@ struct EmptySum {
 struct OpOption {
     std::string name;                  // "layout"
     std::vector<std::string> allowed;  // {"nn", "nt", "tn", "tt"}
-    std::string form;                  // "integer >= 1", "power of two <= 16, one or one per tensor"
+    std::string form;                  // such as "integer >= 1", "power of two <= 16, one or one per tensor"
     std::string about;
 };
 
@@ -81,7 +81,8 @@ class OpSchema {
 
     virtual std::string_view name() const = 0;
     virtual std::string_view about() const = 0;
-    virtual std::string_view shape_form() const = 0;  // "MxNxK"; "N|SxK": either of them, the longer one last
+    // The form of a shape, such as "MxNxK". "N|SxK" means either of two forms, the longer one last.
+    virtual std::string_view shape_form() const = 0;
     virtual std::vector<OpAlias> aliases() const = 0;
     virtual std::vector<OpOption> options() const = 0;
     // Requests that show the op at work, the plainest first: help texts print them, and conformance tests run every family on
@@ -104,7 +105,7 @@ class OpSchema {
     // be tuned, whose extents are at least 1 except for the length of an add. Round trip: problem({p.op, p.shape(), attributes
     // and "align" of p as options}).key() == p.key() for every such p.
     virtual Problem problem(const ProblemRequest& request) const = 0;
-    // The same problems with the same checks, from a description instead of words. Throws Error{usage} likewise.
+    // Makes the same problems with the same checks from a description instead of words. Throws Error{usage}, too.
     virtual DescribedProblem described(const ProblemDescription& description) const = 0;
 };
 

@@ -19,16 +19,16 @@ struct DeviceIdentity {
     int bus_bits = 0;
     std::string name;
 
-    // "cc9.0-sm132-l2_60-mem144-bus6016": the device's part of a database key, without the name. Memory is rounded up:
-    // src/core/problem/device_key.h.
+    // The device's part of a database key, without the name, such as "cc9.0-sm132-l2_60-mem144-bus6016". Memory is rounded up
+    // (src/core/problem/device_key.h).
     std::string key() const;
     int cc() const { return cc_major * 10 + cc_minor; }
 };
 
 // Limits that constraints and launch geometry depend on. Filled from device attributes, or from a table for an absent GPU.
 struct DeviceLimits {
-    int smem_per_block_bytes = 0;  // opt-in maximum of one block (232,448 on sm_90)
-    int smem_per_sm_bytes = 0;     // shared memory of one SM, for all its blocks together
+    int smem_per_block_bytes = 0;  // the most that one block may opt in to (232,448 on sm_90)
+    int smem_per_sm_bytes = 0;     // the shared memory of one SM, for all its blocks together
     int registers_per_sm = 65536;  // 32-bit registers
     int registers_per_block = 65536;
     int threads_per_block = 1024;
@@ -41,7 +41,7 @@ struct Device {
     DeviceIdentity identity;
     DeviceLimits limits;
     double clock_mhz = 0;        // maximum SM clock
-    double memory_gb_per_s = 0;  // peak DRAM bandwidth, 10^9 bytes per second
+    double memory_gb_per_s = 0;  // the peak DRAM bandwidth, in 10^9 bytes per second
 
     // The compile target for this device: "sm_80", "sm_90a", "sm_120", ...
     std::string arch() const;

@@ -18,11 +18,11 @@ enum class NumberKind : std::uint8_t { floating, integer };
 // kernel_templates/common.
 struct DTypeTraits {
     DType type;
-    std::string_view word;  // in the command line and the database, and the type's name in device text
+    std::string_view word;  // the type's name in the command line, in the database and in device code
     NumberKind kind;
     int bits;
     int exponent_bits;    // 0 for integers
-    int mantissa_bits;    // stored bits, without the hidden one; for an integer, its bits without the sign
+    int mantissa_bits;    // the stored bits without the hidden one; for an integer, its bits without the sign
     bool has_infinity;    // a floating-point type without infinity has one NaN of either sign, and conversions saturate
     int tensor_map_type;  // the value of CUtensorMapDataType; types that TMA does not know are copied as bytes
 };
@@ -54,8 +54,8 @@ constexpr std::size_t size_bytes(DType type) {
 // Half an ulp at 1, the relative error of rounding a real number once to `type`: 2^-11 for f16, 2^-8 for bf16, 2^-24 for f32. 0
 // for integers.
 double unit_roundoff(DType type);
-// Half the least positive number of `type`: the rounding error of numbers so small that a relative error means nothing. 0.5 for
-// integers.
+// Half the least positive number of `type`, or 0.5 for integers. It is the rounding error of numbers so small that a relative
+// error means nothing.
 double underflow_roundoff(DType type);
 // The largest n such that `type` has every integer from 0 to n.
 std::int64_t exact_integers(DType type);

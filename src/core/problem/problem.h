@@ -26,7 +26,8 @@ struct Attribute {
     AttributeValue value;
     bool operator==(const Attribute&) const = default;
 };
-// A word unchanged, a number in the shortest form that reads back as the same number: "nn", "128", "0.125".
+// The text of a value, such as "nn", "128" or "0.125". A word is unchanged, and a number has the shortest form that reads back as
+// the same number.
 std::string to_string(const AttributeValue& value);
 
 using ScalarValue = std::variant<float, std::int32_t, std::uint64_t>;
@@ -37,7 +38,7 @@ struct Scalar {
     ScalarValue value = 0.0F;
 
     double number() const;
-    // As a kernel parameter: the bytes of the value first, then zeros.
+    // The value as a kernel parameter: its bytes first, then zeros.
     std::uint64_t bits() const;
 };
 
@@ -49,7 +50,8 @@ struct Problem {
     std::vector<Tensor> tensors;
     std::vector<Scalar> scalars;
 
-    // By name. REQUIRES: the op declares it, with the type that the caller reads (throws Error{internal} otherwise).
+    // The extent with this name. REQUIRES: the op declares it, with the type that the caller reads (throws Error{internal}
+    // otherwise).
     std::int64_t extent(std::string_view name) const;
     const AttributeValue& attribute(std::string_view name) const;
     const std::string& word(std::string_view name) const;
@@ -66,7 +68,8 @@ struct Problem {
     // align=16,16,16". Two problems of one class differ only in extents, so winners of one may serve the other with origin
     // `near`.
     std::string class_key() const;
-    // "4096x4096x2048": the extents in order. An extent named "batch" is left out if it is 1; otherwise "batch*" comes first.
+    // The extents in order, such as "4096x4096x2048". An extent named "batch" is left out if it is 1; otherwise "batch*" comes
+    // first.
     std::string shape() const;
     // class_key() + " " + shape(): the identity of a problem in logs, locks and journals.
     std::string key() const;
@@ -74,7 +77,7 @@ struct Problem {
 
 // Largest power of two <= 16 that divides `bytes`; 16 for 0.
 int alignment_class(std::int64_t bytes);
-// The same for a distance in elements; it may be of any length, since only the lowest bits count.
+// The alignment of a distance in elements, which may be of any length, because only the lowest bits count.
 int alignment_of_stride(std::int64_t elements, std::int64_t element_bytes);
 
 }  // namespace autotune

@@ -29,8 +29,8 @@ struct Tensor {
     DType dtype = DType::f32;
     Access access = Access::in;
     std::vector<Dim> dims;
-    int alignment_bytes = 16;  // power of two <= 16 that divides the base address and the size of every line that kernels access
-                               // as a whole
+    // A power of two up to 16 that divides the base address and the size of every line that kernels access.
+    int alignment_bytes = 16;
     bool is_optional = false;  // a problem of the op may leave it out
     bool is_absent = false;    // this problem leaves it out: no memory, address 0; dims are empty
 
@@ -63,7 +63,7 @@ struct Matrix {
     std::vector<Dim> dims() const { return {{batch, batch_stride}, {rows, ld}, {cols, 1}}; }
 };
 
-// The same with the facts that decide how its elements can be accessed.
+// A matrix with the facts that decide how its elements can be accessed.
 struct TypedMatrix : Matrix {
     DType dtype = DType::f32;
     int alignment_bytes = 16;
@@ -85,7 +85,7 @@ class Footprint {
     explicit Footprint(const Tensor& tensor);
 
     std::uint64_t bytes() const { return bytes_; }  // 0: no memory
-    // The same elements in the same order, of the same size.
+    // Whether both have the same elements in the same order, of the same size.
     bool operator==(const Footprint&) const = default;
 
   private:

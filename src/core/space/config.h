@@ -17,7 +17,7 @@ class Config {
     Config() = default;
     Config(std::initializer_list<std::pair<std::string, std::int64_t>> values) : values_(values) {}
 
-    // REQUIRES: the parameter is there (throws Error{internal} naming it otherwise).
+    // The value of a parameter. REQUIRES: the parameter is there (throws Error{internal} naming it otherwise).
     std::int64_t operator[](std::string_view name) const;
     std::optional<std::int64_t> find(std::string_view name) const;
     void set(std::string_view name, std::int64_t value);
@@ -31,7 +31,7 @@ class Config {
     bool operator==(const Config&) const = default;
     auto operator<=>(const Config&) const = default;
 
-    // "block_m=128 block_n=256 stages=3": the canonical text for logs, keys and people.
+    // The canonical text for logs, keys and people, such as "block_m=128 block_n=256 stages=3".
     std::string to_string() const;
 
   private:

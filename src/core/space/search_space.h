@@ -17,7 +17,7 @@ namespace autotune {
 enum class ParameterKind : std::uint8_t { compile, launch };
 
 struct Parameter {
-    std::string name;                  // ^[a-z][a-z0-9_]*$, the same word in the template, the database and the command line
+    std::string name;                  // the same word in the template, the database and the command line; ^[a-z][a-z0-9_]*$
     std::vector<std::int64_t> values;  // the declared domain, ascending
     ParameterKind kind = ParameterKind::compile;
     std::string about;  // one line for `autotune families`
@@ -42,7 +42,7 @@ struct NamedConfig {
 struct SpaceCount {
     std::uint64_t points = 0;
     std::uint64_t legal = 0;
-    std::uint64_t instances = 0;  // distinct compile parts among the legal configs
+    std::uint64_t instances = 0;  // the number of distinct compile parts among the legal configs
     std::map<std::string, std::uint64_t> dropped;
 };
 
@@ -52,7 +52,7 @@ class SearchSpace {
     int version = 1;  // raised when the meaning of a parameter changes; part of the template identity
     std::vector<Parameter> parameters;
     std::vector<Constraint> constraints;
-    Config default_config;  // legal; runs if nothing is known about the problem; empty if no config is legal
+    Config default_config;  // is legal and runs if nothing is known about the problem; empty if no config is legal
     std::vector<NamedConfig> named;
 
     const Parameter* find(std::string_view name) const;

@@ -27,7 +27,7 @@ enum class TrialStatus : std::uint8_t {
     launch_refused,  // the driver refused the launch, and the context is still usable
     wrong_result,
     timed_out,      // its kernel did not end; a fact about the candidate only if the detail ends with kOfItsOwnTime
-    crashed,        // sticky CUDA error or death of the GPU worker
+    crashed,        // a sticky CUDA error, or the GPU worker died
     out_of_memory,  // never a fact about the candidate: other processes may hold the memory
 };
 // The end of the detail of a time limit that does not count the time in which other processes had the processors.
@@ -69,7 +69,7 @@ struct Trial {
     Candidate candidate;
     TrialStatus status = TrialStatus::ok;
     std::optional<Timing> timing;     // only with status ok
-    std::optional<double> max_error;  // largest |error| / allowed error of the numeric test, if it ran
+    std::optional<double> max_error;  // the largest |error| / allowed error of the numeric test, if that test ran
     // The largest ratio of the error beyond the output's rounding to what the bound allows beyond that rounding. Not stored.
     std::optional<double> accumulation_error = {};
     CompileReport compile;

@@ -7,7 +7,7 @@
 
 namespace autotune {
 
-// The system's words for an errno: "Read-only file system".
+// The system's words for an errno, such as "Read-only file system".
 std::string errno_text(int code);
 
 // Makes a folder and its missing parents, each accessible to its owner only (0700). Returns 0, or the errno of the first folder
@@ -22,8 +22,8 @@ struct TemporaryFile {
 };
 TemporaryFile make_temporary_file(const std::string& folder, const std::string& prefix, const std::string& suffix);
 
-// Why a file of this many bytes cannot be kept in `folder`, in words; empty if it can. Makes the folder and writes such a file in
-// it: only that detects read-only mounts, quotas and full disks. The file is removed.
+// Why a file of this many bytes cannot be kept in `folder`, in words, or "" if it can. It makes the folder and writes such a file
+// in it, because only that detects read-only mounts, quotas and full disks. The file is removed.
 std::string why_folder_not_writable(const std::string& folder, std::size_t bytes = 512);
 // The same, as far as it can be known without making anything: looks at the nearest folder that exists.
 std::string why_folder_not_makeable(const std::string& folder);
@@ -43,7 +43,7 @@ std::string fallback_home();
 // Makes the folder. Returns why it cannot be used, empty if it can: under /tmp another user may have made the name first, so a
 // link, another user's folder and one that others can enter are refused.
 std::string make_fallback_home();
-// The same check without making the folder; a missing one is no trouble.
+// Makes the same check without making the folder. A missing folder is no fault.
 std::string why_fallback_home_is_unsafe();
 
 }  // namespace autotune

@@ -11,7 +11,7 @@ struct FileContent {
     bool is_read = false;
     std::string text{};  // without the byte order mark that editors put in front of UTF-8
     std::string why{};   // a clause: "No such file or directory", "it is a pipe, not a regular file", "it is larger than 16 MiB"
-    int code = 0;        // the errno that caused `why`; 0: none
+    int code = 0;        // the errno that caused `why`, or 0
 };
 
 // Reads a whole regular file: all files that come from outside are read with this. Never waits for the other end of a pipe, never

@@ -25,15 +25,16 @@ class Legality {
 
     bool allows(const Candidate& candidate) { return !why_not(candidate); }
 
-    // A clause: the family does not exist, is of another op or refuses the problem, or its rules exclude the config.
+    // Why a candidate is not legal, as a clause: its family does not exist, is of another op or refuses the problem, or its rules
+    // exclude the config.
     std::optional<std::string> why_not(const Candidate& candidate) {
         const FamilyRules& known = rules_of(candidate.family);
         return known.rules ? known.rules->why_not(candidate.config) : known.refusal;
     }
 
-    // The same for a candidate whose launch parameters will be chosen for this problem: every value is in its domain, and every
-    // rule holds that reads only compile parameters. Candidates from files must pass it before their family's code sees them,
-    // because cost models divide by tiles and threads.
+    // Why a candidate is not legal whose launch parameters will be chosen for this problem. Every value must be in its domain,
+    // and every rule must hold that reads only compile parameters. Candidates from files must pass this check before their
+    // family's code sees them, because cost models divide by tiles and threads.
     std::optional<std::string> why_not_relaunched(const Candidate& candidate) {
         FamilyRules& known = rules_of(candidate.family);
         if (!known.rules) return known.refusal;

@@ -63,15 +63,16 @@ class StoredWinnerRule {
     Legality legality_;
 };
 
-// The same for one row.
+// Applies the rule to one row.
 std::optional<std::string> why_illegal(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
                                        const Device& device);
 std::optional<std::string> why_unusable(const Catalogue& catalogue, const Winner& winner, const Problem& problem,
                                         const Device& device);
-// For the row's own problem and device.
+// Applies the rule to a row and its own problem and device.
 std::optional<std::string> why_unusable(TemplateIdentities& identities, const Winner& winner);
 
-// The same from the row only, without its problem: its family, its template, its evidence. A hundred times as fast.
+// Applies the part of the rule that needs only the row, without its problem: its family, its template, its evidence. This is a
+// hundred times as fast.
 std::optional<std::string> why_unusable_anywhere(TemplateIdentities& identities, const Winner& winner);
 
 // The verdict on a row from another database or file. REQUIRES: it passed the store's checks of form.

@@ -8,9 +8,9 @@ namespace autotune::dispatch {
 // Detects that files have changed without opening one, because closing a database's file would drop SQLite's locks on it.
 class FileState {
   public:
-    // For a database and the files that SQLite keeps next to it.
+    // The state of a database and of the files that SQLite keeps next to it.
     static FileState of_database(const std::string& path);
-    // For all files below a folder.
+    // The state of all files below a folder.
     static FileState of_folder(const std::string& path);
 
     // Whether certainly nothing was written between the two. False if that is unknown: file times have steps, and a file that was

@@ -108,7 +108,7 @@ class StoredCandidates {
     std::unique_ptr<db::WinnerStore> store_;
     bool store_has_database_ = false;
     std::optional<std::vector<db::Portfolio>> read_portfolios_;  // set once they were looked for
-    std::optional<std::vector<db::Portfolio>> portfolios_;       // the usable part of those
+    std::optional<std::vector<db::Portfolio>> portfolios_;       // the portfolios of these that can be used
     FileState database_state_, shipped_state_;                   // at the last look
     FileState winners_state_;                                    // state of the database when winners_changed() last read it
     std::string winners_mark_;                                   // the result of that read; empty: none yet

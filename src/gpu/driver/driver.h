@@ -41,7 +41,7 @@ class DriverError : public Error {
 
 // Whether a code means that other processes hold the device or that its MPS server cannot be reached: the card is healthy.
 bool is_in_use(int code);
-// Advice, as text, for such a code.
+// Advice for the user about such a code, as text.
 std::string in_use_advice(int code);
 // Whether the kernel itself causes such a code. Other codes come from the card, the driver or another process.
 bool is_the_kernels(int code);
@@ -51,7 +51,8 @@ class Driver {
   public:
     // Opens the library and calls cuInit. Throws Error{no_gpu} naming what is missing (no library, stub, too old, no device).
     static std::shared_ptr<const Driver> load();
-    // Whether libcuda.so.1 is installed at all: tells "no driver" (work without a GPU) from "a driver that fails".
+    // Whether libcuda.so.1 is installed. This distinguishes a machine without a driver, which works without a GPU, from a driver
+    // that fails.
     static bool installed();
 
     int version() const;  // 13000 for CUDA 13.0
@@ -59,7 +60,7 @@ class Driver {
     // Identity and limits from attributes only: creates no context. Throws Error{no_gpu} for a bad ordinal, naming the range.
     Device device(int ordinal) const;
     std::string uuid(int ordinal) const;         // "GPU-xxxxxxxx-..."; names the card's lock
-    std::string pci_address(int ordinal) const;  // "0000:18:00.0", as in /sys/bus/pci/devices
+    std::string pci_address(int ordinal) const;  // The PCI address as in /sys/bus/pci/devices, such as "0000:18:00.0".
 
     struct Api;  // The table of entry points, defined in src/gpu/driver/driver_api.h and used only in this folder.
     const Api& api() const { return *api_; }
@@ -236,11 +237,11 @@ class Library {
     Library& operator=(Library&&) = delete;
     // The kernel of that name for the current context. Throws DriverError{refused} if there is none.
     Function function(const std::string& symbol) const;
-    // The same with its code loaded and the step's shared memory allowed. The driver is called once per context and kernel, and
+    // A function with its code loaded and the step's shared memory allowed. The driver is called once per context and kernel, and
     // again if a step needs more memory; such a call may wait for other threads that load code. Throws DriverError{refused} for a
     // step that can never be launched. Thread-safe.
     Function ready(const std::string& symbol, const LaunchStep& step) const;
-    // The same for a caller who knows the current context's id: no driver call if the kernel is known.
+    // For a caller that knows the current context's id. It calls no driver function if the kernel is known.
     Function ready(const std::string& symbol, const LaunchStep& step, std::uint64_t context_id) const;
     // Loads a kernel's code into the current context, whose id is given, so that ready() finds it there. False if there is no
     // such kernel. Thread-safe.

@@ -79,7 +79,7 @@ autotune_status launching(autotune_handle handle, Work work) {
     return status;
 }
 
-// The same for work that does more than launch.
+// Runs work that does more than launch.
 template <typename Work>
 autotune_status guarded(autotune_handle handle, Work work) {
     const NoCancel no_cancel;

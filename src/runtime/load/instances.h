@@ -45,7 +45,7 @@ class Instances {
     std::shared_ptr<const Instance> make(const dispatch::ResolvedCandidate& found, const Problem& problem, const Device& device,
                                          bool into_context = true);
 
-    // The same if it is loaded, else nullptr: reads no file, compiles nothing, calls no driver.
+    // The instance if it is loaded, else nullptr. This reads no file, compiles nothing and calls no driver.
     std::shared_ptr<const Instance> find(const Candidate& candidate, const Problem& problem, const Device& device) const;
 
     // Whether make() would find it, loaded or in the cubin cache, without compiling.
@@ -83,7 +83,8 @@ class Instances {
     const std::vector<std::string>& compile_parameters(const Family& family, const Problem& problem, const Device& device) const;
     // Architecture, family and facts of the problem as text: equal for all instances of one problem.
     std::string facts_of(const Family& family, const Problem& problem, const Device& device) const;
-    // The same with the compile parameters. Candidates with equal keys render to the same source.
+    // The text that identifies a candidate's source: its family and compile parameters. Candidates with equal keys render to the
+    // same source.
     std::string source_of(const Candidate& candidate, const Problem& problem, const Device& device) const;
     jit::Rendered rendered(const Order& order, const std::string& nvrtc) const;
     Shared loaded(const Candidate& candidate, const std::string& source) const;

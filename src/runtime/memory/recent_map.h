@@ -61,7 +61,7 @@ class RecentMap {
         over.splice(over.end(), gone_, gone_.begin(), first);
     }
 
-    // All entries, oldest first. Does not count as a use of them.
+    // All entries, oldest first. This does not count as a use of them.
     std::vector<std::pair<Key, Value>> copy() const {
         std::vector<std::pair<Key, Value>> all;
         const std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ class RecentMap {
 
   private:
     static constexpr std::size_t kFirstSlots = 64;     // a power of two
-    static constexpr std::size_t kBytesOfEntry = 256;  // node, value and slots, with malloc's overhead
+    static constexpr std::size_t kBytesOfEntry = 256;  // the size of node, value and slots, with malloc's overhead
 
     struct Node {
         Node(const Key& k, const Value* v) : key(k), value(v) {}

@@ -72,7 +72,7 @@ class Workspaces {
     struct Key {
         std::uint64_t context_id = 0;
         std::uintptr_t stream = 0;
-        std::size_t thread = 0;  // for the per-thread default stream
+        std::size_t thread = 0;  // set for the per-thread default stream
         bool operator==(const Key&) const = default;
         std::size_t hash() const noexcept;
     };

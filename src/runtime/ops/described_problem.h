@@ -21,7 +21,8 @@ class GivenProblem {
     std::string_view op() const noexcept { return given_.op; }
     std::size_t tensor_count() const noexcept { return given_.tensor_count; }
     std::size_t attribute_count() const noexcept { return given_.attribute_count; }
-    // By position in the caller's array, whose element size the caller's struct gives. Returns the element itself, or `copy`.
+    // The tensor at a position in the caller's array, whose element size the caller's struct gives. Returns the element itself,
+    // or `copy`.
     const autotune_tensor& tensor(std::size_t index, autotune_tensor& copy) const noexcept;
     const autotune_attribute& attribute(std::size_t index, autotune_attribute& copy) const noexcept;
 
@@ -32,9 +33,9 @@ class GivenProblem {
 // A request for the plan of a described problem, by autotune_plan_create() or autotune_tuned().
 class DescribedPlanRequest final : public PlanRequest {
   public:
-    // With the alignments that the problem gives.
+    // The request with the alignments that the problem gives.
     explicit DescribedPlanRequest(const autotune_problem* given) : given_(given) {}
-    // With the alignments of one call's addresses, in the op's documented order. REQUIRES: they outlive this.
+    // The request with the alignments of one call's addresses, in the op's documented order. REQUIRES: they outlive this.
     DescribedPlanRequest(const autotune_problem* given, std::span<const void* const> addresses)
         : given_(given), addresses_(addresses) {}
 

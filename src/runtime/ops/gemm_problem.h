@@ -35,9 +35,9 @@ PlanKey key_of(const autotune_gemm_problem& given, std::uint64_t context_id, con
 // it.
 class GemmPlanRequest final : public PlanRequest {
   public:
-    // For a plan that serves every call that the struct allows.
+    // The request for a plan that serves every call that the struct allows.
     explicit GemmPlanRequest(const autotune_gemm_problem& given);
-    // For one call: the alignments of its addresses in the caller's order, and its beta.
+    // The request for one call, with the alignments of its addresses in the caller's order, and its beta.
     GemmPlanRequest(const autotune_gemm_problem& given, const std::array<const void*, 3>& operands, float beta);
 
     PlanKey key(std::uint64_t context_id) const noexcept override;

@@ -46,7 +46,7 @@ class Plan {
         autotune_origin origin = AUTOTUNE_ORIGIN_DEFAULT;
         double recorded_us = 0;  // the recorded time, if a stored winner of exactly this problem exists; otherwise 0
         double recorded_rival_us = 0;
-        double regret = -1;  // expected loss against the best known kernel; negative: unknown
+        double regret = -1;  // the expected loss against the best known kernel; negative if unknown
         CallForm form{};
         std::shared_ptr<LastError> errors;
         std::shared_ptr<const Plan> when_zero;  // for the same problem with that scalar fixed at zero; may be nullptr
@@ -75,7 +75,7 @@ class Plan {
     double recorded_us() const { return recorded_us_; }
     double recorded_rival_us() const { return recorded_rival_us_; }
     double expected_regret() const { return regret_; }
-    // Whether another winner than its own serves the problem by now. Its calls do not look at it.
+    // Marks that another winner serves the problem by now. Calls of the plan do not look at this.
     void mark_outdated() const noexcept { is_outdated_.store(true, std::memory_order_relaxed); }
     bool is_outdated() const noexcept { return is_outdated_.load(std::memory_order_relaxed); }
     const Problem& problem() const { return problem_; }
@@ -89,9 +89,9 @@ class Plan {
     const std::vector<Scalar>& scalars() const { return problem_.scalars; }
     bool is_foreign() const noexcept;  // made before a fork
     bool is_of(std::string_view op) const noexcept { return op_ == op; }
-    // For a function that was given the plan of another op.
+    // Reports that the function was given the plan of another op.
     autotune_status refuse_op(const char* function) const noexcept;
-    // For an invalid argument, explained in one sentence.
+    // Reports an invalid argument, explained in one sentence.
     autotune_status refuse_argument(const std::string& why) const noexcept;
 
   private:
@@ -117,7 +117,7 @@ class Plan {
     Problem problem_;
     Device device_;
     Config config_;
-    // In the order of the call.
+    // by tensor, in the order of the call
     std::array<std::uintptr_t, kMostTensors> misaligned_bits_{};
     std::array<bool, kMostTensors> may_be_null_{};
     std::array<std::string, kMostTensors> tensor_names_;
@@ -131,7 +131,7 @@ class Plan {
         bool may_be_same;
     };
     std::vector<Pair> pairs_;
-    std::vector<Footprint> footprints_;  // in the order of the problem
+    std::vector<Footprint> footprints_;  // by tensor, in the order of the problem
     std::string op_;
     autotune_origin origin_;
     double recorded_us_, recorded_rival_us_, regret_;

@@ -35,7 +35,7 @@ class PlanBuilder {
     struct DisqualifiedCandidate {
         dispatch::ResolvedCandidate found;
         std::shared_ptr<const Instance> instance;
-        double likely_us = 0;  // predicted time multiplied by its slowdown
+        double likely_us = 0;  // the predicted time multiplied by the slowdown
     };
     // The candidates of one problem, tried one after the other.
     struct Attempt {
@@ -44,7 +44,7 @@ class PlanBuilder {
         SharedPlan when_zero = nullptr;
         std::exception_ptr failure = nullptr;                              // the first
         dispatch::Source source = dispatch::Source::none;                  // source of the candidate that works
-        std::optional<DisqualifiedCandidate> disqualified = std::nullopt;  // the best of the disqualified
+        std::optional<DisqualifiedCandidate> disqualified = std::nullopt;  // the best of the disqualified candidates
     };
 
     SharedPlan build(const PlanSpec& spec);

@@ -28,8 +28,9 @@ struct CachedPlan {
     SharedPlan plan;
     std::uint64_t generation = 0;
     Kind kind = Kind::made;
-    std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;  // for a stand-in: the best plan is being made in the background
-    bool stays = false;                                       // the policy serves nothing but planned problems
+    // Set for a stand-in, whose best plan is being made in the background.
+    std::shared_ptr<std::atomic<bool>> is_awaited = nullptr;
+    bool stays = false;  // the policy serves only planned problems, so the plan is kept
 
     std::size_t bytes() const { return plan->bytes(); }
     bool must_stay() const { return stays; }
@@ -42,7 +43,7 @@ class PlanCache {
 
     // The entry of a key, nullptr if there is none. Valid as long as `reading`.
     const CachedPlan* find(const PlanKey& key, const Reading& reading) const { return plans_.find(key, reading); }
-    // The same for calls that take long.
+    // Like find(), for calls that take long.
     std::optional<CachedPlan> copy(const PlanKey& key) const;
     // The plan that was made for the key since the last refresh; nullptr if there is none or only a stand-in.
     SharedPlan made(const PlanKey& key) const;

@@ -36,7 +36,7 @@ class PlanRequest {
 
     // Key of its plan, computed before every launch: no checks, no allocation.
     virtual PlanKey key(std::uint64_t context_id) const noexcept = 0;
-    // The same problem with another value of an attribute; nullopt if the caller's struct cannot express it.
+    // The problem with another value of an attribute, or nullopt if the caller's struct cannot express it.
     virtual std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
                                              const std::string& word) const {
         (void)catalogue, (void)attribute, (void)word;

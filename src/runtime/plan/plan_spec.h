@@ -18,7 +18,7 @@ struct PlanLookup {
     gpu::CurrentContext context;
 };
 
-// The same with copies of the caller's values, so that it can outlive the call. Plans are made from this.
+// The request with copies of the caller's values, so that it can outlive the call. Plans are made from this.
 struct PlanSpec {
     PlanKey key;
     gpu::CurrentContext context;

@@ -15,7 +15,7 @@ class LateDestroy {
     static void settle() noexcept {
         if (is_asked()) settle_now();
     }
-    // The same on a thread of the library. The objects' destructors wait for that thread, so they run on another one.
+    // Does this on a thread of the library. The objects' destructors wait for that thread, so they run on another one.
     static void settle_elsewhere() noexcept;
 
   private:

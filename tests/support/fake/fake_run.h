@@ -27,7 +27,7 @@ struct RunOptions {
 
 // How a command ended.
 struct Outcome {
-    int exit_code = -1;  // 128 + signal if a signal ended it
+    int exit_code = -1;  // or 128 + signal if a signal ended it
     int signal = 0;
     bool timed_out = false;  // it was killed, with its process group, when its time was over
     double wall_s = 0;

@@ -27,7 +27,7 @@ struct KernelFact {
 // never compiled.
 struct Program {
     std::string arch;    // "sm_90a"
-    std::string symbol;  // the main kernel's; if the text defines no AUTOTUNE_KERNEL, the first kernel's
+    std::string symbol;  // the symbol of the main kernel, or of the first kernel if the text defines no AUTOTUNE_KERNEL
     Words constants;     // "block_m" -> "128", "in_type" -> "f16", "trans_a" -> "0"
     std::vector<KernelFact> kernels;
     int registers = 0;  // a plausible number, the same in the compiler's report and the driver's attribute

@@ -23,11 +23,11 @@ struct Rule {
     std::string on = "launch";        // launch, compile, or a driver entry point's name
     std::shared_ptr<regex_t> symbol;  // matches the kernel's name or, for compile, the source's
     Words constants;                  // "block_m" -> "128"; "family" -> "mma"
-    long nth = 0;                     // only the nth time that everything above matches (from 1); 0: every time
+    long nth = 0;                     // applies only to the nth time that everything above matches (from 1); 0 means every time
     long from = 1;                    // not before this time
     long times = 0;                   // at most this often per process; 0: no limit
     long every = 1;                   // only every n-th time
-    bool once = false;                // at most once among all processes with this script
+    bool once = false;                // applies at most once among all processes with this script
     std::string gpu;                  // only in processes that see just this device of the machine
     std::string action;
     Words arguments;

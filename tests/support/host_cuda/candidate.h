@@ -47,8 +47,8 @@ class HostReference {
     HostReference(const Catalogue& catalogue, const Problem& problem)
         : op_(catalogue.op_of(problem)), kernel_(jit::render_reference(catalogue, op_, problem, {kArch, "13.0"})) {}
 
-    // Its results for each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the one that this was
-    // made for.
+    // The candidate's results for each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the problem
+    // that this was made for.
     std::vector<Expected> compute(const Problem& problem, const OpTest& test);
 
   private:

@@ -16,7 +16,7 @@ struct Branch {
     std::string condition;
 };
 
-// In the order of the text.
+// The branches in the order of the text.
 std::vector<Branch> branches_of(const std::string& text);
 
 // The sides of branches_of() that g++ takes when it reads the rendered text: {number of the branch, value of its condition}.

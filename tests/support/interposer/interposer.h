@@ -15,7 +15,7 @@ namespace autotune::test {
 struct Counts {
     long opens = 0;        // open, openat, creat, fopen
     long maps = 0;         // mmap
-    long allocations = 0;  // malloc, calloc, realloc, aligned_alloc, posix_memalign, and so operator new
+    long allocations = 0;  // calls of malloc, calloc, realloc, aligned_alloc and posix_memalign, which operator new uses, too
     long frees = 0;
     long ioctls = 0;                        // calls by which a real driver reaches its kernel module
     std::vector<std::string> driver_calls;  // by name, only for the scripted driver: "cuLaunchKernelEx"

@@ -18,7 +18,7 @@ inline std::vector<std::string> on(const std::string& command, const std::vector
     return on_shape("512x512x512", command, more);
 }
 
-// For a command that looks at every config: a small problem has a fifth of them.
+// Words for a command that looks at every config. A small problem has a fifth of them.
 inline std::vector<std::string> on_small(const std::string& command, const std::vector<std::string>& more = {}) {
     return on_shape("8x8x8", command, more);
 }

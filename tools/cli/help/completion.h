@@ -26,7 +26,7 @@ struct Completions {
 // incomplete. Returns only words that begin with it. Never throws: a line that cannot be understood has no completions.
 Completions complete(const std::vector<Command>& commands, const Catalogue& catalogue, const std::vector<std::string>& words);
 
-// For the shells' scripts: "word<TAB>about" lines, then ":files", ":folders" and ":goes_on" if they apply.
+// The answer for the shells' scripts: "word<TAB>about" lines, then ":files", ":folders" and ":goes_on" if they apply.
 std::string completion_lines(const Completions& completions);
 
 // The scripts that connect a shell's completion to `autotune __complete WORD...`.

@@ -11,7 +11,7 @@ namespace autotune::cli {
 std::string program_help(const std::vector<Command>& commands);
 // Help of one command: what it does, examples, flags.
 std::string command_help(const Command& command, const std::vector<const Op*>& ops);
-// The same for one op, under the name that was given.
+// The help for one op, under the name that was given.
 std::string command_help(const Command& command, const Op& op, const std::string& name);
 
 }  // namespace autotune::cli

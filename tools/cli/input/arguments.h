@@ -18,10 +18,10 @@ using FlagCheck = std::function<void(const std::string& what, const std::string&
 // A flag as data, from which the parser, the help, the messages and the shell completion are made.
 struct Flag {
     std::string name;  // without dashes: "shape"
-    std::string form;  // form of its value: "MxNxK"; "LIST": items separated by commas; empty: a switch
+    std::string form;  // the form of the value, such as "MxNxK"; "LIST" means items separated by commas; empty for a switch
     std::string about;
     bool several = false;              // may be given more than once
-    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty: checked elsewhere
+    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty if they are checked elsewhere
     FlagCheck check{};                 // runs while the line is parsed, before any file, process or GPU is touched
 };
 
@@ -44,10 +44,10 @@ class Arguments {
     std::string text(std::string_view flag, const std::string& fallback = "") const;
     // Every value of a flag that may be given several times.
     std::vector<std::string> all(std::string_view flag) const;
-    // The same with each value split at commas; an empty item is an error.
+    // The values of a flag, each split at commas. An empty item is an error.
     std::vector<std::string> list(std::string_view flag) const;
     std::int64_t integer(std::string_view flag, std::int64_t fallback, IntegerRange range = {}) const;
-    // One of `allowed`, in any of its spellings.
+    // The value of a flag, which must be one of `allowed`, in any spelling.
     std::string word(std::string_view flag, const std::string& fallback, const std::vector<std::string>& allowed) const;
     double positive_number(std::string_view flag, double fallback) const;
 

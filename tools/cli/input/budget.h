@@ -7,8 +7,8 @@
 
 namespace autotune::cli {
 
-// "30s", "5m", "1h", "200t", both as "30s,200t"; a bare number is seconds. With only trials there is no limit on time. Throws
-// Error{usage} naming the text.
+// Parses a budget such as "30s", "5m", "1h", "200t", or both as "30s,200t". A bare number is seconds. With only trials there is
+// no limit on time. Throws Error{usage} naming the text.
 tuner::Budget parse_budget(std::string_view text);
 // Only a time, in seconds: "30s", "5m", "1h", "30".
 double parse_seconds(std::string_view text, const std::string& what);

@@ -28,7 +28,7 @@ class InputFile : public std::streambuf {
     std::array<char, 1 << 16> letters_;
     std::string path_;
     std::function<bool()> stopped_;
-    std::function<void(const std::string&)> waits_;  // empty: already called, or not given
+    std::function<void(const std::string&)> waits_;  // empty if it was called already, or was not given
     FileDescriptor file_;
 };
 

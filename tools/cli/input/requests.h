@@ -16,9 +16,9 @@ const Op& op_named(Session& session, const std::string& name);
 
 // The problems that --op, every --shape and the op's options describe, in order. Throws Error{usage} for a missing or wrong one.
 std::vector<Problem> problems_of(Session& session);
-// The same for an op that another word than --op names.
+// The problems for an op that another word than --op names.
 std::vector<Problem> problems_of_op(Session& session, const std::string& op);
-// The same with this number for a first extent "*".
+// The problems with this number for a first extent "*".
 std::vector<Problem> problems_up_to(Session& session, std::int64_t most);
 // The same, also from --shapes: a file or ranges. Words of a line override flags.
 std::vector<Problem> sweep_problems_of(Session& session);

@@ -28,7 +28,7 @@ struct ShapeLine {
 std::vector<ShapeLine> read_shapes_file(const std::string& path);
 // The two forms of a sweep file in a few lines, for help and manual.
 std::string shapes_file_help();
-// The same from the text of a file.
+// The lines of a file's text.
 std::vector<ShapeLine> parse_shapes_text(std::string_view text, const std::string& name);
 std::vector<ShapeLine> parse_shapes_toml(std::string_view text, const std::string& name);
 

@@ -19,8 +19,8 @@ struct Bar {
     std::string label;
     double value = 0;        // 0 for an entry that has only a note
     std::string text{};      // at the bar's end
-    std::size_t series = 0;  // colour, named in BarChart::series
-    std::string title{};     // shown when the pointer rests on it
+    std::size_t series = 0;  // the colour, which BarChart::series names
+    std::string title{};     // is shown when the pointer rests on it
 };
 
 struct BarChart {
@@ -43,10 +43,10 @@ struct Sample {
 enum class Mark { dots, curve, steps, limit };  // limit: a dashed bound, not data
 
 struct Series {
-    std::string name{};  // empty: not in the legend
+    std::string name{};  // if empty, it is not in the legend
     Mark mark = Mark::dots;
     std::vector<Sample> samples{};
-    std::optional<std::size_t> colour{};  // colour number; nullopt: its position in the chart
+    std::optional<std::size_t> colour{};  // the number of its colour; nullopt means its position in the chart
 };
 
 struct XyChart {

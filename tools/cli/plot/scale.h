@@ -27,7 +27,7 @@ class Scale {
 // A range that contains all values: round ends, and 0 if it is near; for a logarithmic range some space at both ends.
 Scale scale_for(const std::vector<double>& values, bool logarithmic);
 
-// "0.5", "1200", "16k": a tick or a value in few characters.
+// A tick or a value in few characters: "0.5", "1200", "16k".
 std::string short_text(double value);
 
 }  // namespace autotune::plot

@@ -49,15 +49,15 @@ class Svg {
     std::string body_;
 };
 
-// One below the other, as wide as the widest.
+// Puts drawings one below the other, all as wide as the widest.
 Svg stacked(const std::vector<Svg>& drawings);
 
 // Styles of every class that drawings use, for light and dark.
 std::string stylesheet();
-// "series-3": the classes of a series' colour.
+// The classes of a series' colour, such as "series-3".
 std::string series_class(std::size_t series);
 
-// For text between tags and in attributes. Control characters become spaces.
+// Escapes text between tags and in attributes. Control characters become spaces.
 std::string escaped(std::string_view text);
 
 }  // namespace autotune::plot

@@ -27,7 +27,7 @@ CardTrouble why_not_free(Session& session, const Gpu& gpu);
 // The GPUs that are free. With `all`, one that is not free is skipped with a warning, and Error is thrown if none is left; a
 // named one throws.
 std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus);
-// The same for a command that waits until a GPU is idle: its load does not matter.
+// The GPUs that are usable for a command that waits until a GPU is idle. Their load does not matter.
 std::vector<Gpu> usable_ones(Session& session, std::vector<Gpu> gpus, bool is_all);
 // "GPU 1 (GPU-5a3c...)".
 std::string gpu_text(const Gpu& gpu);

@@ -13,7 +13,7 @@ namespace autotune::cli {
 // rest continue: exit 7 if some failed, the common code if all failed in the same way. A stop, a broken database or an unhealthy
 // GPU ends the run at once, and so does the end of the reader of standard output.
 ExitCode each_problem(Session& session, const std::vector<Problem>& problems, const std::function<ExitCode(const Problem&)>& one);
-// The same for each device; problems on several devices count as several problems.
+// Calls the action for each device. A problem on several devices counts as several problems.
 ExitCode each_problem(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems,
                       const std::function<ExitCode(const Device&, const Problem&)>& one);
 

@@ -21,14 +21,14 @@ std::string winners_of_other_cards_text(const db::WinnerStore& store, const Devi
 // Kernels of the portfolios that the library does not offer, for all classes of the shipped portfolios. Empty if it offers all.
 std::string portfolios_passed_over_text(Session& session);
 
-// The same for one problem, for `explain`.
+// Rows of one problem that are not used, for `explain`.
 struct ProblemPassedOver {
     struct Row {
         db::Winner winner;
         std::string why{};      // why it is not used; empty if it is
-        std::string differs{};  // for another card: the differences; else empty
+        std::string differs{};  // for another card the differences, otherwise empty
     };
-    std::vector<Row> winners{};      // for exactly this problem on this device
+    std::vector<Row> winners{};      // the winners of exactly this problem on this device
     std::vector<Row> other_cards{};  // the nearest of cards with this chip; those without a reason are offers
     struct Kernels {
         std::string why;

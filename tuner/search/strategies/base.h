@@ -58,8 +58,8 @@ class BaseStrategy : public Strategy {
     Domain domain_;
     Random random_;
     std::deque<std::size_t> seeds_;
-    std::vector<std::size_t> fresh_;  // points never given, in no order
-    std::vector<std::size_t> place_;  // index of a point in fresh_
+    std::vector<std::size_t> fresh_;  // the points that were never given, in no order
+    std::vector<std::size_t> place_;  // the index of a point in fresh_
     std::vector<std::optional<double>> times_us_;
     std::vector<bool> reported_;
     std::size_t pending_ = 0;

@@ -60,7 +60,7 @@ class Surrogate {
     void append_row(const Observation& observation);
     void append_columns(std::size_t from);
     void count(const Observation& observation);
-    // For the columns from `first` on, as many as there are covariances.
+    // Votes for the columns from `first` on, as many as there are covariances.
     void vote(const Observation& observation, std::size_t first, std::span<const float> covariances);
     void covariance_with_columns(std::size_t point, std::size_t first, std::span<float> result) const;
     void resum_values();
@@ -69,12 +69,12 @@ class Surrogate {
     const Coordinates& coordinates_;
     std::vector<float> trend_;
     std::vector<double> rates_;                // by dimension
-    std::vector<std::vector<float>> factors_;  // by dimension: covariance of each pair of positions
+    std::vector<std::vector<float>> factors_;  // by dimension, the covariance of each pair of positions
     std::vector<std::size_t> columns_;
-    std::vector<std::vector<std::uint16_t>> positions_;  // by dimension: position of each column
+    std::vector<std::vector<std::uint16_t>> positions_;  // by dimension, the position of each column
     std::vector<Observation> observations_;
-    std::vector<std::vector<double>> cholesky_;  // rows of the lower factor
-    std::vector<std::vector<float>> whitened_;   // covariance with the columns, by observation
+    std::vector<std::vector<double>> cholesky_;  // the rows of the lower factor
+    std::vector<std::vector<float>> whitened_;   // by observation, the covariance with the columns
     std::vector<double> white_value_, white_one_, white_trend_;
     Sums value_sum_, one_sum_, trend_sum_, square_sum_;
     Sums votes_, failed_votes_;

@@ -43,7 +43,7 @@ class Walk {
     const Domain& domain_;
     Random& random_;
     double here_us_ = std::numeric_limits<double>::infinity();
-    std::vector<std::size_t> queue_;  // neighbours still to try, last first
+    std::vector<std::size_t> queue_;  // the neighbours that are still to be tried, last first
 };
 
 }  // namespace autotune::tuner

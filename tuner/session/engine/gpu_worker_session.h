@@ -113,7 +113,7 @@ class GpuWorkerSession {
     };
     // nullopt if the worker died or could not run it.
     std::optional<Block> block(int slot, double seconds);
-    // The same with only fillers.
+    // Times a block with only fillers.
     std::optional<Block> filler_block(double seconds) { return block(-1, seconds); }
     // Starts the worker and sets up the problem on it, unless that is done. Throws Error if the device cannot hold the problem.
     void ensure();

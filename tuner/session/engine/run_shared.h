@@ -16,7 +16,7 @@ struct RunShared {
     Engine& engine;
     GpuWorkerHost& host;
     std::optional<Journal> journal;             // opened once the GPU's lock is held
-    std::map<std::string, Instance> instances;  // harness, references and instances compiled ahead, by identity
+    std::map<std::string, Instance> instances;  // harness, references and instances that were compiled ahead, by identity
 };
 
 // Adds the duration of its lifetime to a sum.

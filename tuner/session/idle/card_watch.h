@@ -18,10 +18,10 @@ using ReadLoad = std::function<gpu::CardLoad(const std::string& uuid, unsigned l
 // may hold memory and a context, as a paused program does, provided that NVML reports when they compute.
 class CardWatch {
   public:
-    // `idle_s`: the time without load after which a card counts as idle; 0: it always does, and nothing is read.
+    // `idle_s` is the time without load after which a card counts as idle. With 0 it always does, and nothing is read.
     CardWatch(std::string uuid, ReadLoad read, double idle_s);
 
-    // Reads the card, at most five times a second. `at_work`: we have an item there, so load may be ours.
+    // Reads the card, at most five times a second. `at_work` says that we have an item there, so load may be ours.
     void look(bool at_work);
     bool is_idle() const { return idle_s_ == 0 || (has_looked_ && seconds_since(busy_at_) >= idle_s_); }
     // Whether others computed on the card at the last reading.

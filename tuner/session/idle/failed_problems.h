@@ -13,7 +13,7 @@ class FailedProblems {
   public:
     using Time = std::chrono::system_clock::time_point;
     using Now = std::function<Time()>;
-    // `path` empty: only this process remembers.
+    // If `path` is empty, only this process remembers failures.
     explicit FailedProblems(
         std::string path, Now now = [] { return std::chrono::system_clock::now(); });
 

@@ -33,7 +33,7 @@ struct IdleOptions {
     double exit_when_idle_s = 0;  // end after this time without a miss to tune; 0: never
     // Take no item that may end after this.
     std::optional<std::chrono::system_clock::time_point> until{};
-    double item_s = 10;  // the longest duration of an item
+    double item_s = 10;  // an item takes at most this long
     double give_back_after_s = 20;
 };
 
@@ -104,7 +104,7 @@ class MissSource : public WorkSource {
     std::map<std::size_t, InHand> in_hand_;                // by id
     std::map<std::string, Clock::time_point> settled_at_;  // what was tuned or found fresh, by problem and device
     std::map<std::string, bool> remarked_;
-    std::map<std::string, std::optional<Problem>> problems_;  // problems of rows, by their texts
+    std::map<std::string, std::optional<Problem>> problems_;  // the problems of rows, by their texts
     std::vector<std::filesystem::file_time_type> read_at_;    // the databases' times
     std::optional<Clock::time_point> looked_at_;
     Clock::time_point useful_at_ = Clock::now();  // last time that an item was in hand or waiting

@@ -19,7 +19,7 @@ class LaneCompilers : public Compilers {
   public:
     struct Options {
         std::string cache_folder;                   // empty: nothing is stored on disk
-        std::size_t capacity = 1;                   // capacity of the parent's pool
+        std::size_t capacity = 1;                   // the capacity of the parent's pool
         bool needs_quiet = false;                   // pause() stops the parent's pool, for one lane at a time
         std::function<void(const Message&)> other;  // receives every message that is not about compiling
     };

@@ -25,7 +25,7 @@ struct LaneBegin {
     std::string note;
     WorkerSettings workers;
     db::OpenOptions store;
-    std::vector<FamilyDefinition> families;  // in addition to the embedded ones
+    std::vector<FamilyDefinition> families;  // families besides the embedded ones
     bool proves_first = true;
     bool needs_quiet = false;  // final races alternate with the compilers and with each other
     std::size_t compilers = 1;
@@ -33,7 +33,7 @@ struct LaneBegin {
 Json write(const LaneBegin& begin);
 LaneBegin read_begin(const Json& json);
 
-// Without the problem, which the reader knows.
+// Writes an item without the problem, which the reader knows.
 Json write_result(const SweepItem& item);
 SweepItem read_result(const Json& json, const Problem& problem);
 

@@ -25,7 +25,7 @@ struct LaneReport {
     std::string name;  // of the card
     int ordinal = 0;
     int items = 0;       // finished
-    double seconds = 0;  // time of these items together
+    double seconds = 0;  // the time of these items together
     int restarts = 0;
     std::string out_because{};  // why it takes no more work; empty: it worked to the end
 };

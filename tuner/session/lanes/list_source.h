@@ -51,7 +51,7 @@ class ListSource : public WorkSource {
     std::vector<LaneGpu> gpus_;
     Clock::time_point begun_ = Clock::now();
     std::vector<Entry> entries_;
-    std::vector<std::string> classes_;  // last class of each lane
+    std::vector<std::string> classes_;  // the last class of each lane
     std::vector<bool> is_out_;          // by lane
     std::size_t settled_ = 0;
     double tuned_seconds_ = 0;

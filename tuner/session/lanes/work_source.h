@@ -15,7 +15,7 @@ struct LaneView {
     std::size_t index = 0;
     const std::string& uuid;  // of its GPU
     const Device& device;
-    const std::string& class_key;  // class of the item that it received last; empty: none yet
+    const std::string& class_key;  // the class of the item that it received last; empty if there was none
 };
 
 // Where several lanes get their problems: the list of a sweep, or the misses of databases. Members are called on the thread that
@@ -23,12 +23,12 @@ struct LaneView {
 class WorkSource {
   public:
     struct Item {
-        std::size_t id = 0;  // chosen by the source; unique among the items in hand
+        std::size_t id = 0;  // chosen by the source, and unique among the items in hand
         Problem problem;
     };
     // Why no lane could finish an item.
     enum class Failure {
-        lost_twice,  // two lanes died in the middle of it
+        lost_twice,  // two lanes died while they worked on it
         no_lane,     // every GPU is out
         stopped,     // the user asked to stop before it was begun
     };

@@ -92,7 +92,7 @@ class FinalRace {
     Options options_;
     std::optional<FinalRounds> rounds_;
     std::vector<RunOutcome> outcomes_;
-    std::vector<int> deaths_;                              // number of deaths of the worker while each contestant ran
+    std::vector<int> deaths_;                              // how often the worker died while each contestant ran
     std::vector<std::map<Predecessor, double>> after_us_;  // medians
     std::vector<std::optional<Sustained>> sustained_;
     double before_s_ = 0, rounds_s_ = 0;

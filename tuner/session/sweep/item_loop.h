@@ -45,7 +45,7 @@ class ItemLoop {
     Engine engine_;
     GpuWorkerHost host_;
     RunShared shared_;
-    std::unique_ptr<TuneRun> next_;                           // for the problem with next_key_
+    std::unique_ptr<TuneRun> next_;                           // the run for the problem with next_key_
     std::future<std::unique_ptr<const Candidates>> listing_;  // the same
     std::string next_key_;
     std::optional<ProblemClaim> claim_;  // for the current item

@@ -27,7 +27,7 @@ class Candidates {
         std::string template_identity;
         Predictor predictor;
         LearnedErrors errors{};    // corrections of the predictor; none: its predictions are used unchanged
-        int learned_problems = 0;  // that these corrections rest on
+        int learned_problems = 0;  // the number of problems behind these corrections
 
         std::optional<double> predict_us(const Config& config) const;
     };

@@ -59,7 +59,7 @@ class EarlierRuns {
     std::optional<db::Winner> previous_;
     std::vector<std::size_t> seeds_;
     std::map<std::size_t, db::StoredTrial> trials_;
-    std::set<std::size_t> retimed_;  // known and fast: measured again
+    std::set<std::size_t> retimed_;  // points that are known and fast, and are measured again
 };
 
 }  // namespace autotune::tuner

@@ -11,16 +11,16 @@ namespace autotune::tuner {
 struct SearchState {
     int tried = 0;
     int since_better = 0;           // trials
-    std::optional<double> best_us;  // best time of the verified candidates
+    std::optional<double> best_us;  // the best time of the verified candidates
     double elapsed_s = 0;           // since the budget started
     double search_s = 0;            // since the GPU was ready to try candidates
     // The gain expected from continuing, as a share of the best time; nullopt: unknown, or seeds are still to be tried.
     std::optional<double> expected_gain{};
     bool draws_power = false;  // whether kernels load the card so much that blocks will probably decide
-    int learned_problems = 0;  // earlier problems that corrected the predictions of the best candidate's family
+    int learned_problems = 0;  // the number of earlier problems that corrected the predictions of the best candidate's family
 };
 
-constexpr double kMostFinals_s = 8;  // longest time that the second rung and the final rounds need
+constexpr double kMostFinals_s = 8;  // the second rung and the final rounds need at most this long
 
 // Why a search ends here, in words for its evidence; nullopt: it goes on. A quarter of the seconds, at most kMostFinals_s, is
 // kept for the final rounds. Of a few seconds the part is as large as rounds and blocks need, up to half; of five or less it is

@@ -17,7 +17,7 @@ class TrialRecorder {
     struct Context {
         Problem problem;
         std::string nvrtc, method;
-        // By family name; empty if it is unknown.
+        // The identity by family name, or "" if it is unknown.
         std::function<std::string(const std::string& family)> template_identity;
     };
     // REQUIRES: the services outlive it.
@@ -29,7 +29,7 @@ class TrialRecorder {
     std::vector<db::StoredTrial> recover(Journal& journal);
     // The candidate is about to be launched. Does nothing without a journal.
     void started(const Candidate& candidate);
-    // It killed its worker, and this process is still running.
+    // Notes that a candidate killed its worker while this process survived.
     void survived(const Candidate& candidate);
     // Records the trial, unless the machine caused its failure.
     void finished(const Trial& trial);
@@ -42,7 +42,7 @@ class TrialRecorder {
     const TuneServices& services_;
     Context context_;
     Journal* journal_ = nullptr;
-    std::set<Candidate> suspects_;  // running when the machine went down
+    std::set<Candidate> suspects_;  // candidates that were running when the machine went down
     Clock::time_point flushed_at_;
 };
 

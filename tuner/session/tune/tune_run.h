@@ -118,7 +118,7 @@ class TuneRun {
     std::optional<Clock::time_point> searched_from_;
 };
 
-constexpr int kSearchSlot = 0;  // slot on the GPU worker for trials and the second rung
+constexpr int kSearchSlot = 0;  // the slot of the GPU worker for trials and the second rung
 
 // Data from the store that is needed before a problem's space is listed. REQUIRES: on the thread of the store.
 struct Beforehand {

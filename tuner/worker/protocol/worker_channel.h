@@ -35,7 +35,7 @@ std::string unknown_request(const std::string& kind, const std::string& what);
 enum class Descriptors { closed, kept };
 void become_worker(int parent_pid, Descriptors descriptors);
 
-// Limits for a process that runs a compiler on text: low priority, no files, bounded memory.
+// Sets limits for a process that runs a compiler on text: low priority, no files, bounded memory.
 void limit_compiler_process();
 // Allows this much processor time from now on; beyond it the kernel kills the process.
 void allow_cpu_seconds(int seconds);

@@ -64,7 +64,7 @@ using Address = std::uint64_t;
 struct MapFacts {
     Address address = 0;
     std::int64_t row_bytes = 0;    // distance along dimension 1
-    std::int64_t batch_bytes = 0;  // along dimension 2; 0 for a map of two dimensions
+    std::int64_t batch_bytes = 0;  // the distance along dimension 2, or 0 for a map of two dimensions
 };
 
 // A launch with its arguments copied out, so that a graph can replay it.
@@ -74,7 +74,7 @@ struct Launch {
     std::vector<std::uint64_t> words;             // by parameter
     std::map<std::string, MapFacts> tensor_maps;  // by parameter name
     std::uint32_t cluster_blocks = 1;
-    bool is_programmatic = false;  // launched with the attribute for programmatic dependent launch
+    bool is_programmatic = false;  // the kernel was launched with the attribute for programmatic dependent launch
     std::uint64_t blocks() const { return std::uint64_t{config.gridDimX} * config.gridDimY * config.gridDimZ; }
     std::uint64_t threads() const { return std::uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ; }
     // Value of a parameter by name; nullopt if the kernel has none of that name.
@@ -113,7 +113,7 @@ struct CUstream_st {
     std::uint64_t thread = 0;  // the thread that began the capture
     bool invalidated = false;
 };
-// Not for NULL, 1 (legacy) and 2 (per thread), which are not objects and are never captured here.
+// NULL, 1 (legacy) and 2 (per thread) are not objects and are never captured here. REQUIRES: the stream is none of these.
 inline bool is_capturing(CUstream stream) {
     return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capture != nullptr;
 }
@@ -175,7 +175,7 @@ class Machine {
     bool is_busy() const { return std::chrono::steady_clock::now() < busy_until; }
     void wait_idle();
 
-    std::vector<CUctx_st> contexts;  // primary, one for each device
+    std::vector<CUctx_st> contexts;  // the primary contexts, one for each device
     std::vector<std::unique_ptr<CUctx_st>> made_contexts;
     std::vector<CUstream_st*> capturing;
     // Libraries are kept after they are unloaded, because a graph may still contain their launches.

@@ -14,9 +14,9 @@ constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
 constexpr std::int64_t kMostSums = std::int64_t{1} << 18;
 
 struct Effects {
-    std::string wrong;             // element, zeros, garbage, flaky, input; empty: a right result
+    std::string wrong;             // element, zeros, garbage, flaky or input; empty for a right result
     long out_of_bounds_bytes = 0;  // written after the output
-    std::uint64_t count = 0;       // executions so far: makes "flaky" and "garbage" differ from run to run
+    std::uint64_t count = 0;       // the number of executions so far, which makes "flaky" and "garbage" differ from run to run
 };
 
 // Executes one launch. CUDA_ERROR_ILLEGAL_ADDRESS if it would access memory outside of device memory.
@@ -63,7 +63,7 @@ CUresult compute_add_reference(const AddView& add);
 
 // Copies of operands in the workspace, with aligned rows (`_pack...`) or also transposed (`_arrange`); nullopt: another kernel.
 std::optional<CUresult> compute_copy(const Launch& launch);
-// nullopt: not a kernel of the harness.
+// Returns nullopt if this is not a kernel of the harness.
 std::optional<CUresult> compute_harness(const Launch& launch);
 
 // Addresses of results that were too large to compute, and of those among them that a rule made wrong.

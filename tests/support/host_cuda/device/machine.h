@@ -51,7 +51,7 @@ inline u32 swizzled(u32 address, int span_bytes) {
     return address ^ (address >> 7 & mask) << 4;
 }
 
-// cp.async.bulk: a box of a tensor, or contiguous bytes.
+// A copy of cp.async.bulk: a box of a tensor, or contiguous bytes.
 struct BulkCopy {
     const TensorMap* map = nullptr;   // for a box
     int at[5] = {};                   // its first element
@@ -62,7 +62,7 @@ struct BulkCopy {
     bool adds = false;            // for a store: adds to the floats in memory
 };
 
-// wgmma: sums += A B of 64 x 32 bytes and 32 bytes x n, of which a warp has 16 rows.
+// A product of wgmma: sums += A B of 64 x 32 bytes and 32 bytes x n. A warp has 16 rows of it.
 struct GroupProduct {
     Multiplier left, right;
     int n;
@@ -86,7 +86,7 @@ class Machine {
     // Every lane of the mask gives a value and gets those of all.
     virtual void gather(u32 mask, const char* instruction, u64 mine, u64 (&all)[32]) = 0;
 
-    // cp.async: the first `valid` of `bytes` bytes, then zeros.
+    // cp.async copies the first `valid` of `bytes` bytes, then zeros.
     virtual void copy_async(void* to, const void* from, int bytes, int valid) = 0;
     virtual void commit_copies() = 0;
     virtual void wait_for_copies(int pending_groups) = 0;
@@ -101,7 +101,7 @@ class Machine {
     virtual void store_matrices(void* row, const u32 (&from)[4], bool transposed) = 0;
     // mma.sync m16n8k16, and m16n8k8 of tf32 (of `a` all four, of `b` both): sums of f32.
     virtual void multiply(Multiplier type, float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) = 0;
-    // m16n8k16 of f16 with sums of f16, two in a word.
+    // m16n8k16 of f16 with sums of f16, two of them in a word.
     virtual void multiply_f16(u32 (&sums)[2], const u32 (&a)[4], const u32 (&b)[2]) = 0;
 
     // wgmma, and its groups.

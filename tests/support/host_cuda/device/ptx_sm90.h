@@ -1,4 +1,4 @@
-// The same for the additional instructions of sm_90: mbarriers that count bytes, bulk copies, wgmma, and clusters of one block.
+// The additional instructions of sm_90: mbarriers that count bytes, bulk copies, wgmma, and clusters of one block.
 #pragma once
 
 namespace host_cuda::ptx {

@@ -73,7 +73,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     };
     struct Thread {
         std::vector<Copy> open;                  // copies of the uncommitted group
-        std::vector<std::vector<Copy>> pending;  // committed groups, the oldest first
+        std::vector<std::vector<Copy>> pending;  // the committed groups, the oldest first
         std::vector<BulkCopy> open_bulk;         // stores, likewise
         std::vector<std::vector<BulkCopy>> pending_bulk;
         const char* waits_at = "";
@@ -135,7 +135,7 @@ class BlockMachine final : public ::host_cuda::Machine {
     std::string failure_;
     int running_ = -1;
     int alive_ = 0;
-    bool was_progress_ = false;  // since threads last checked without success
+    bool was_progress_ = false;  // whether anything has happened since threads last checked without success
 };
 
 }  // namespace autotune::test::host_cuda

@@ -11,7 +11,7 @@ namespace autotune::test::host_cuda {
 enum class Stop { nothing, protected_memory, trap };
 struct StopReport {
     Stop stop = Stop::nothing;
-    const void* address = nullptr;  // address of the access to protected memory
+    const void* address = nullptr;  // the address of the access to protected memory
 };
 
 // Threads of control with their own stacks, of which one runs at a time. After a body has ended they wait for the next. Linux

@@ -26,7 +26,7 @@ class GuardedArray {
     std::optional<std::string> place_of(const void* address) const;
 
   private:
-    std::span<std::byte> open() const;  // the array and its margins
+    std::span<std::byte> open() const;  // The array and its margins, all accessible.
 
     std::byte* memory_ = nullptr;
     std::size_t mapped_ = 0;

@@ -11,7 +11,7 @@ namespace autotune::cli {
 // are empty. Columns are in the order in which they first appear.
 std::string csv_of(const std::vector<nlohmann::ordered_json>& rows);
 
-// The same for rows that are not all in memory: learn() each, then title() and the line() of each.
+// Writes CSV of rows that are not all in memory. Call learn() for each row, then title() and line() for each.
 class CsvColumns {
   public:
     void learn(const nlohmann::ordered_json& row);

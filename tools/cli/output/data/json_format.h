@@ -30,7 +30,7 @@ Json item_json(const Catalogue& catalogue, const tuner::SweepItem& item);
 Json phases_json(const tuner::TunePhases& phases);
 Json compiled_row_json(const tuner::CompiledRow& row);
 
-// On one line; bytes that are no UTF-8 are replaced.
+// JSON on one line, in which bytes that are no UTF-8 are replaced.
 std::string json_text(const Json& json);
 // Adds an object to the command's output (Session::document), with the warnings that no object has yet as `warnings`.
 void print_json(Session& session, Json json);

@@ -14,7 +14,7 @@ struct ReportedProblem {
     db::Winner winner;  // includes the finalists
     std::vector<db::StoredTrial> trials{};
     Freshness freshness{};
-    bool compared = false;  // measured against rivals on the present GPU
+    bool compared = false;  // whether it was measured against rivals on the present GPU
     Device device{};        // the winner's GPU, with clock and bandwidth for the roofline
 };
 

@@ -11,7 +11,7 @@ namespace autotune::cli {
 // A table for people: columns as wide as their longest cell, two spaces between.
 class Table {
   public:
-    enum class Align { left, right, wrap };  // wrap: left-aligned, and broken into lines if the table would be too wide
+    enum class Align { left, right, wrap };  // wrap means left-aligned, and broken into lines if the table would be too wide
     struct Column {
         std::string title;
         Align align = Align::right;

@@ -7,7 +7,7 @@
 
 namespace autotune::cli {
 
-constexpr std::size_t kTextColumns = 120;  // the widest output, unless --full requests everything
+constexpr std::size_t kTextColumns = 120;  // the width of output, unless --full asks for everything
 
 // The text in lines of at most `columns`, broken at spaces; a longer word is broken anywhere. At least one line.
 std::vector<std::string> wrap(std::string_view text, std::size_t columns);

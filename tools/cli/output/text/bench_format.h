@@ -25,11 +25,11 @@ Benched benched_of(const Problem& problem, const db::Winner& winner);
 
 // "ok", another status, or "not_measured" for a valid row that has no time.
 std::string bench_status_text(const tuner::BenchRow& row);
-// "rounds", "survey" or, without a time, "".
+// Where a row's time is from: "rounds", "survey" or, without a time, "".
 std::string measured_in(const tuner::BenchRow& row);
 
-// By how many percent each row is faster than the fastest row before it; negative: slower. nullopt without a time; 0 for the
-// first.
+// How many percent faster each row is than the fastest row before it, negative if slower. It is nullopt without a time and 0 for
+// the first row.
 std::vector<std::optional<double>> gains_percent(const std::vector<tuner::BenchRow>& rows);
 
 // `full`: also sample values and intervals, however wide.

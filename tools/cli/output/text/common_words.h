@@ -28,7 +28,7 @@ class CommonWords {
   private:
     struct Group {
         std::size_t rows = 0;
-        std::vector<std::string> common;  // in the order of the first row
+        std::vector<std::string> common;  // words in the order of the first row
     };
     bool full_;
     std::map<std::string, Group> groups_;

@@ -19,22 +19,24 @@ std::string_view standing_word(Standing standing);
 
 // Evidence in words, a sentence or two each. Shared by explain and report.
 std::string result_text(const db::Winner& winner);     // who is fastest, and by how much; comes first
-std::string rival_text(const db::Evidence& evidence);  // the fastest rival compared with the winner; empty: none raced
-std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);  // by how much it wins, with the interval
-std::string_view origin_text(const db::Winner& winner);   // "shipped", "tuned" or "imported, in doubt"
-std::string decided_text(const db::Evidence& evidence);   // against which finalists, and how certain
-std::string rivals_text(const db::Evidence& evidence);    // compared with vendors' libraries; empty: none raced
+std::string rival_text(const db::Evidence& evidence);  // the fastest rival compared with the winner; empty if none raced
+// By how much the winner wins, with the interval.
+std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);
+std::string_view origin_text(const db::Winner& winner);  // "shipped", "tuned" or "imported, in doubt"
+// The finalists that the winner was compared with, and how certain the result is.
+std::string decided_text(const db::Evidence& evidence);
+std::string rivals_text(const db::Evidence& evidence);    // the winner compared with vendors' libraries; empty if none raced
 std::string verified_text(const db::Evidence& evidence);  // its error; empty: unknown
-std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty: unknown
+std::string contexts_text(const db::Evidence& evidence);  // the winner's time after other kernels; empty if unknown
 // The gain that a longer search would probably have brought; empty: unknown.
 std::string more_time_text(const db::Evidence& evidence);
 std::string phases_text(const db::Evidence& evidence);  // how long each phase took
-std::string measured_text(const db::Winner& winner);    // on which device, when and with which versions
+std::string measured_text(const db::Winner& winner);    // the device, the date and the versions of the measurement
 
 // Whether a winner may still be served, and what would make it fresh.
 struct Freshness {
     bool usable = true;     // its family and template are those of this version
-    bool stale = false;     // usable, but measured under other conditions
+    bool stale = false;     // it can be used, but was measured under other conditions
     std::string because{};  // why it is not fresh; empty: it is
     // Complete commands, each of which makes it fresh.
     std::vector<std::string> remedies{};

@@ -26,7 +26,7 @@ double rate(const Op& op, const Problem& problem, double us);
 std::string rate_text(const Op& op, const Problem& problem, double us);
 std::string rate_title(const Op& op);  // "TFLOP/s"
 
-// "gemm 4096x4096x2048  f16 f16 f16 ... nn": an op, a shape and the words of its class.
+// An op, a shape and the words of its class: "gemm 4096x4096x2048  f16 f16 f16 ... nn".
 std::string problem_text(const Problem& problem);
 // "NVIDIA H200 (sm_90a, 132 SMs)".
 std::string device_text(const DeviceIdentity& identity);
