@@ -85,7 +85,7 @@ bool read_all_words(const char* name, PyObject* const* arguments, std::ptrdiff_t
     return false;
 }
 
-// self: the address of autotune_run(); the same below.
+// `self` is the address of autotune_run(), here and below.
 PyObject* run(PyObject* self, PyObject* const* arguments, std::ptrdiff_t count, PyObject*) {
     void* words[3];
     if (!read_all_words("run", arguments, count, words)) return nullptr;
@@ -132,7 +132,7 @@ bool is_int(PyObject* object) {
 bool read_stream(PyObject* argument, PyObject* convert, void** stream) {
     if (is_int(argument)) {
         if (read_word(argument, stream)) return true;
-        PyErr_Clear();  // it does not fit: `convert` has a better message
+        PyErr_Clear();  // the number does not fit, and `convert` has a better message
     }
     PyObject* const handle = PyObject_CallFunctionObjArgs(convert, argument, nullptr);
     if (handle == nullptr) return false;
@@ -225,7 +225,7 @@ void graph_is_gone(void* number) {
     const Entry entry;
     if (!entry) return;
     auto* const node = new (std::nothrow) Ended{number, ended_graphs.load()};
-    if (node == nullptr) return;  // then it is never released
+    if (node == nullptr) return;  // without memory it is never released
     while (!ended_graphs.compare_exchange_weak(node->next, node)) {
     }
     Py_AddPendingCall(tell_of_ended_graphs, nullptr);  // if the queue is full, it has such a call already, or another graph will

@@ -17,7 +17,7 @@ __device__ __forceinline__ float warp_sum(float value) {
     return value;
 }
 
-// Of all threads of a block, in thread 0.
+// Adds up the values of all threads of a block; thread 0 gets the sum.
 __device__ __forceinline__ float block_sum(float value) {
     __shared__ float of_warps[32];
     value = warp_sum(value);
@@ -30,7 +30,7 @@ __device__ __forceinline__ float block_sum(float value) {
 __device__ __forceinline__ float sum_of_partials(const volatile float* partial, int count) {
     float sum = 0;
     for (int i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
-    __syncthreads();  // block_sum() is about to reuse its memory
+    __syncthreads();  // block_sum() is about to write this memory again
     return block_sum(sum);
 }
 
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(threads)
     sum = sum_of_partials(partial, static_cast<int>(gridDim.x));
     if (threadIdx.x != 0) return;
     *total = sum;
-    *ended = 0;  // zero again for the next launch
+    *ended = 0;  // it must be zero again for the next launch
 #endif
 }
 

@@ -9,7 +9,7 @@
 
 constexpr int rows_of_block = threads / lanes;
 
-// The matrix is read once: with streams_matrix it leaves the caches to x.
+// Reads the matrix once. With streams_matrix it leaves the caches to x.
 template <class T>
 __device__ __forceinline__ T load_of_matrix(const T* from) {
 #if streams_matrix

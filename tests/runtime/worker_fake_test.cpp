@@ -58,7 +58,7 @@ class Worker {
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
     void terminate() const { ::kill(pid_, SIGTERM); }
-    // Its exit code; 128 + signal if a signal ended it.
+    // Returns its exit code, or 128 + signal if a signal ended it.
     int wait() {
         int status = 0;
         ::waitpid(pid_, &status, 0);
@@ -205,7 +205,7 @@ TEST(Worker, TriesAProblemThatFailedNotAgainWhenItIsStartedAgain) {
     });
 }
 
-// The command line of the systemd unit, with a limit on its duration.
+// This is the command line of the systemd unit, with a limit on its duration.
 TEST(Worker, RunsByTheLineOfTheSystemdUnit) {
     if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
     fake_test({"", kLooksOften}, [&] {

@@ -79,7 +79,7 @@ ExitCode Cli::dispatch(const std::vector<std::string>& words) {
     return run_command(*parsed.command, parsed.arguments);
 }
 
-// A kernel file brings an op, and options of it that the line may have.
+// Reads the kernel files of the line. A kernel file brings an op, and the line may have options of this op.
 void Cli::read_kernels(const std::vector<std::string>& words, Catalogue& catalogue) {
     const std::vector<std::string> paths = kernel_paths_in(words);
     if (paths.empty()) return;
@@ -90,7 +90,8 @@ void Cli::read_kernels(const std::vector<std::string>& words, Catalogue& catalog
     }
 }
 
-// Without --op the op of the only kernel file is meant; without --shape, where one problem is needed, its first example.
+// Fills in what the line leaves out. Without --op it means the op of the only kernel file. If a command needs one problem and the
+// line has no --shape, it means the file's first example.
 void Cli::mean_the_kernel(const Command& command, Arguments& arguments) const {
     if (kernels_.size() != 1) return;
     const auto takes = [&](const char* name) {

@@ -52,7 +52,7 @@ void destroy(autotune_handle handle) {
     } catch (const abi::__forced_unwind&) {
         throw;
     } catch (...) {
-        // No memory to write the misses, or the process is ending.
+        // There is no memory to write the misses, or the process is ending.
         if (!process_end::has_begun()) {
             handle->inner.reset();
             return destroyed_handles.add(handle);
@@ -175,7 +175,7 @@ void autotune_destroy(autotune_handle handle) {
     handle->inner->silence();
     try {
         LateDestroy::ask([handle] { destroy(handle); });
-    } catch (...) {  // out of memory: the handle stays
+    } catch (...) {  // Without memory the handle stays.
         LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "out of memory");
     }
 }

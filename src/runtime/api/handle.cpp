@@ -18,8 +18,8 @@
 namespace autotune::runtime {
 namespace {
 
-// General kernels never need more: they divide K only if tiles are few. If a plan needs more, it is one that copies large
-// operands first, which takes much longer than an allocation.
+// General kernels never need more, because they divide K only if tiles are few. A plan that needs more copies large operands
+// first, which takes much longer than an allocation.
 constexpr std::size_t kReservedScratchBytes = std::size_t{64} << 20;
 
 // Raises the counter by one during its lifetime.
@@ -51,10 +51,10 @@ Handle::Handle(Settings settings, const std::vector<GeneralKernel>& general)
     stand_ins_.load_general_kernels(general);
     if (const auto current = gpu::current_context(*services_.driver))
         stand_ins_.reserve_scratch({.context_id = current->id, .bytes = kReservedScratchBytes});
-    background_.start();  // now, because a call may not take as long as starting a thread
+    background_.start();  // The threads start now, because starting one takes longer than a call may take.
 }
 
-// A program that records its misses expects winners to be stored while it runs.
+// Starts to look for new winners, because a program that records its misses expects winners to be stored while it runs.
 void Handle::start_looking() {
     const Settings& settings = services_.settings;
     if (!settings.record_misses || settings.database.empty()) return;
@@ -99,7 +99,8 @@ SharedPlan Handle::plan(const PlanRequest& request) {
 }
 
 void Handle::refresh() {
-    const std::lock_guard lock(refreshing_);  // a second caller returns only when the first one's refresh is done
+    // If two threads refresh, the second returns only when the first one's refresh is done.
+    const std::lock_guard lock(refreshing_);
     if (!services_.dispatcher.refresh()) return;
     for (const auto& [key, cached] : cache_.made_plans()) cached->mark_outdated();
     cache_.begin_generation();
@@ -111,14 +112,14 @@ std::size_t Handle::warm(const PlanRequest& request) {
     return builder_.warm(spec_of(lookup(request), services_.catalogue));
 }
 
-// The cached plan of a wider problem, which serves this one too; nullptr if there is none.
+// The cached plan of a wider problem that serves this one too, or nullptr.
 SharedPlan Handle::wider_plan(const PlanLookup& lookup) const {
     const auto wider = lookup.request.wider_key(lookup.context.id);
     const auto general = wider ? cache_.copy(*wider) : std::nullopt;
     return general ? general->plan : nullptr;
 }
 
-// Has a thread of the library make the best plan. Until then another kernel stands in if one can.
+// Lets a thread of the library make the best plan. Until then another kernel serves if one can.
 SharedPlan Handle::in_background(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
     const auto spec = std::make_shared<const PlanSpec>(spec_of(lookup, services_.catalogue));
     Scratch scratch{stream};
@@ -145,7 +146,7 @@ SharedPlan Handle::in_background(const PlanLookup& lookup, const CachedPlan* kno
     try {
         background_.add(work);
         is_awaited->store(true, std::memory_order_relaxed);
-    } catch (const std::exception&) {  // no thread or no memory: a later call tries again
+    } catch (const std::exception&) {  // Without a thread or memory a later call tries again.
     }
     if (failure) std::rethrow_exception(failure);
     return plan;
@@ -176,7 +177,7 @@ SharedPlan Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gp
     return plan;
 }
 
-// For a call without a plan, or whose plan is not the best one.
+// Runs a call that has no plan, or whose plan is not the best one.
 autotune_status Handle::run_missing(const PlanLookup& lookup, const MakeCall& make_call, gpu::StreamHandle stream) {
     const NoCancel no_cancel;
     const process_end::Section section;

@@ -10,7 +10,8 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kMostSubjects = 1024;  // bounds the memory: a damaged file may have any number of damaged rows
+// This bounds the memory, because a damaged file may have any number of damaged rows.
+constexpr std::size_t kMostSubjects = 1024;
 constexpr std::chrono::seconds kMostWait{2};
 
 // Initial-exec: other models allocate at the first use, which ends the process if no memory is left.
@@ -49,15 +50,15 @@ void Log::say(autotune_log_level level, const std::string& message) const {
     const process_end::Callback callback;
     if (!callback.is_allowed()) return;
     const Call call(*this, calls_);
-    const autotune_log_function function = function_.load();  // read after the call is counted, so that silence() sees either the
-                                                              // call or no function
+    // It is read after the call is counted, so that silence() sees either the.
+    const autotune_log_function function = function_.load();
     if (function == nullptr) return;
     try {
         function(user_, level, message.c_str());
     } catch (const abi::__forced_unwind&) {
-        throw;  // the thread is ending: catching this would end the process
+        throw;  // the thread is ending, and catching this would end the process
     } catch (...) {
-        // An exception of the caller's function is not a failure of the library's call.
+        // If the caller's function throws, the library's call does not fail.
     }
 }
 
@@ -70,7 +71,7 @@ void Log::silence() noexcept {
 }
 
 void Log::warn_once(const std::string& subject, const std::string& message) {
-    if (is_speaking()) return;  // it would be dropped, and must not count as logged
+    if (is_speaking()) return;  // the message would be dropped, and must not count as logged
     {
         const std::lock_guard lock(mutex_);
         if (said_.size() >= kMostSubjects || !said_.insert(subject).second) return;

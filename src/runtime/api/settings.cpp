@@ -21,7 +21,7 @@ std::string variable(const Environment& environment, const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// An XDG folder; relative ones are ignored, as the XDG specification requires. Empty if HOME cannot be used.
+// An XDG folder, or "" if HOME cannot be used. Relative folders are ignored, as the XDG specification requires.
 std::string user_folder(const Environment& environment, const char* name, const std::string& below_home) {
     const std::string given = variable(environment, name);
     if (given.starts_with('/')) return given + "/autotune";
@@ -29,8 +29,8 @@ std::string user_folder(const Environment& environment, const char* name, const 
     return home.trouble.empty() ? home.path + below_home + "/autotune" : "";
 }
 
-// The same folder that the command uses: the user's own or, if nothing can be created there, a private one under /tmp. Empty if
-// there is neither. `why`: the reason for the one under /tmp.
+// The folder that the command uses, too: the user's own, or a private one under /tmp if nothing can be created there. Empty if
+// there is neither. `why` receives the reason for the one under /tmp.
 std::string folder_or_stand_in(const Environment& environment, const char* name, const std::string& below_home,
                                std::string& why) {
     const std::string usual = user_folder(environment, name, below_home);
@@ -47,7 +47,7 @@ autotune_log_level level_of(const std::string& word) {
     return word == "warning" || word == "warn" ? AUTOTUNE_LOG_WARNING : AUTOTUNE_LOG_INFO;
 }
 
-// Precedence: an option that was given, even as ""; the variable; the command's default.
+// An option that was given, even as "", precedes the variable, and the variable precedes the command's default.
 void fill(std::string& setting, const char* option, const std::string& from_variable, const std::string& standard) {
     if (option != nullptr) {
         setting = option;
@@ -79,7 +79,7 @@ autotune_options standard_options() {
     return options;
 }
 
-// Without the environment there is no home folder, and no substitute for it.
+// Without the environment there is no home folder, and nothing replaces it.
 void fill_user_places(Settings& settings, const autotune_options& options, const Environment& environment) {
     const std::string database = variable(environment, "AUTOTUNE_DB"), cache = variable(environment, "AUTOTUNE_CACHE_DIR");
     const bool asks = options.read_environment != 0;
@@ -126,7 +126,7 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // the loader searches for a bare name
     settings.on_miss = options.on_miss;
     settings.record_misses = options.record_misses != 0;
-    // Tests use a shorter interval than a minute.
+    // tests use a shorter interval than a minute
     if (const int given_ms = std::atoi(variable(asked, "AUTOTUNE_TEST_LOOK_MS").c_str()); given_ms > 0)
         settings.look_interval = std::chrono::milliseconds(given_ms);
     settings.log_level = level_of(variable(asked, "AUTOTUNE_LOG"));

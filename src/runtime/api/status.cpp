@@ -15,7 +15,7 @@ constexpr const char* kNoMemory = "out of memory";
 
 struct ThreadTexts {
     Sentence failure;   // the last failure of this thread
-    Sentence returned;  // the text that text() of a handle returned to this thread
+    Sentence returned;  // the last text that a function of the library returned to this thread
 };
 
 // Its address is stored in place of a thread's texts if there was no memory for them.
@@ -34,12 +34,12 @@ class TextsByThread {
     TextsByThread(const TextsByThread&) = delete;
     TextsByThread& operator=(const TextsByThread&) = delete;
 
-    // nullptr if this thread has none.
+    // Returns nullptr if this thread has none.
     ThreadTexts* find() const noexcept {
         void* const found = is_made_ ? ::pthread_getspecific(key_) : nullptr;
         return found == &lost_texts ? nullptr : static_cast<ThreadTexts*>(found);
     }
-    // nullptr if there is no memory for it; are_lost() then remembers that.
+    // Returns nullptr if there is no memory for it, which are_lost() then remembers.
     ThreadTexts* find_or_make() const noexcept {
         ThreadTexts* texts = find();
         if (texts != nullptr || !is_made_) return texts;
@@ -56,7 +56,7 @@ class TextsByThread {
     bool is_made_;
 };
 
-// A global, because a thread's last failure belongs to no handle.
+// It is global, because a thread's last failure belongs to no handle.
 TextsByThread texts_by_thread;
 
 autotune_status status_of(ErrorCode code) {

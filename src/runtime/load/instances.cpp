@@ -91,7 +91,7 @@ Instances::Shared Instances::loaded(const Candidate& candidate, const std::strin
         instance = found->second;
     }
     if (instance->candidate == candidate) return instance;
-    Instance twin = *instance;  // the same code with other launch parameters
+    Instance twin = *instance;  // the twin is the same code with other launch parameters
     twin.candidate = candidate;
     return std::make_shared<const Instance>(std::move(twin));
 }
@@ -101,7 +101,7 @@ Instances::Shared Instances::loaded(const Candidate& candidate, const std::strin
 // loaded.
 void Instances::load_into_context(const Order& order, const jit::Rendered& text, const Instance& instance) {
     const auto context = gpu::current_context(*driver_);
-    const std::uint64_t id = context ? context->id : 0;  // without a context the driver returns an error
+    const std::uint64_t id = context ? context->id : 0;  // Without a context the driver returns an error.
     const auto load = [&](const std::string& entry) {
         const LoadGate::Turn turn(gate_);
         instance.library->load(instance.symbol + entry, id);
@@ -115,7 +115,7 @@ void Instances::load_into_context(const Order& order, const jit::Rendered& text,
 
 Instances::Shared Instances::load(const Order& order, const jit::Rendered& text, const std::string& nvrtc,
                                   const jit::Compiled& compiled) {
-    const gpu::RelaxedCapture relaxed(*driver_);  // this thread may be capturing
+    const gpu::RelaxedCapture relaxed(*driver_);  // this thread may be capturing a stream
     const auto library = [&] {
         const LoadGate::Turn turn(gate_);
         return std::make_shared<const gpu::Library>(driver_, compiled.cubin);
@@ -130,13 +130,14 @@ Instances::Shared Instances::load(const Order& order, const jit::Rendered& text,
     families_.insert(&family);
     std::vector<Loaded>& alike = by_facts_[facts];
     Loaded loaded{instance, log_extents(order.problem)};
-    if (alike.size() == alike.capacity()) alike.reserve(2 * alike.size() + 1);  // before the entry exists: this may throw
+    // Reserves memory before the entry exists, because this may throw.
+    if (alike.size() == alike.capacity()) alike.reserve(2 * alike.size() + 1);
     const auto [entry, is_new] = instances_.try_emplace(order.source, std::move(instance));
     if (is_new) alike.push_back(std::move(loaded));
     return entry->second;
 }
 
-// nullptr if it is not cached, or if the driver refuses the cached code.
+// Returns nullptr if the cubin is not cached, or if the driver refuses it.
 Instances::Shared Instances::from_cache(const Order& order, const jit::Rendered& text, const std::string& nvrtc) {
     const auto cached = cache_.find(text.identity);
     if (!cached || cached->symbol != text.symbol) return nullptr;
@@ -193,10 +194,10 @@ Instances::Shared Instances::make(const dispatch::ResolvedCandidate& found, cons
     const Order order{found.candidate, problem, device, source_of(found.candidate, problem, device), into_context};
     if (auto instance = loaded(found.candidate, order.source)) return instance;
     building_.run(order.source, [&] {
-        const auto instance = loaded(found.candidate, order.source);  // loaded by another thread in the meantime
+        const auto instance = loaded(found.candidate, order.source);  // another thread has loaded it in the meantime
         return instance ? instance : build(order, found.nvrtc);
     });
-    return loaded(found.candidate, order.source);  // with this call's launch parameters
+    return loaded(found.candidate, order.source);  // the instance with the launch parameters of this call
 }
 
 Instances::Shared Instances::find(const Candidate& candidate, const Problem& problem, const Device& device) const {
@@ -228,12 +229,13 @@ void Instances::add_nearest(const std::vector<Loaded>& alike, const Problem& pro
         order.emplace_back(distance, i);
     }
     std::partial_sort(order.begin(), order.begin() + (kMostRanked - 1), order.end());
-    to.push_back(alike.front().instance);  // a general kernel, if there is one
+    to.push_back(alike.front().instance);  // includes a general kernel, if there is one
     for (std::size_t i = 0; i < kMostRanked - 1; ++i) to.push_back(alike[order[i].second].instance);
 }
 
 std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, const Device& device, std::size_t count) const {
-    std::vector<const Family*> families;  // computing a family's facts takes longer than everything else here
+    // Families are listed once, because computing a family's facts takes longer than everything else here.
+    std::vector<const Family*> families;
     {
         const std::lock_guard lock(mutex_);
         for (const Family* family : catalogue_.families_of(problem.op))
@@ -246,7 +248,7 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
         if (const auto found = by_facts_.find(facts); found != by_facts_.end()) add_nearest(found->second, problem, all);
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
-    // An instance that the compiler's report disqualifies is taken only if there is no other.
+    // An instance that the compiler's report disqualifies is taken only if there is no other one.
     const auto is_fit = [](const Shared& each) { return each->rejected.empty(); };
     const auto unfit = std::stable_partition(all.begin(), all.end(), is_fit);
     std::vector<Shared> ranked = best_of({all.begin(), unfit}, problem, device, count);
@@ -260,7 +262,7 @@ std::vector<Instances::Shared> Instances::best_of(const std::vector<Shared>& ins
     for (const Shared& each : instances) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
-        Instance twin = *instances[each.offer];  // the same code with other launch parameters
+        Instance twin = *instances[each.offer];  // the twin is the same code with other launch parameters
         twin.candidate = std::move(each.candidate);
         ranked.push_back(std::make_shared<const Instance>(std::move(twin)));
     }

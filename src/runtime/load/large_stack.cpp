@@ -30,7 +30,7 @@ void* run(void* argument) {
     return nullptr;
 }
 
-// Starts run(&job) on a thread that inherits a mask blocking every signal. False if the system refuses.
+// Starts run(&job) on a thread that blocks every signal. Returns false if the system refuses a thread.
 bool start(pthread_t& thread, Job& job) {
     pthread_attr_t attributes;
     if (::pthread_attr_init(&attributes) != 0) return false;
@@ -47,7 +47,7 @@ bool start(pthread_t& thread, Job& job) {
 }  // namespace
 
 void run_with_large_stack(const std::function<void()>& work) {
-    const NoCancel no_cancel;  // the job lies on this stack
+    const NoCancel no_cancel;  // the job lies on this thread's stack
     Job job{work, nullptr};
     pthread_t thread{};
     if (!start(thread, job)) return work();

@@ -13,7 +13,7 @@ constinit std::atomic<Reading::Record*> Reading::all_{nullptr};
 constinit std::atomic<long> Reading::anonymous_{0};
 
 Reading::Record* Reading::take() noexcept {
-    // Never deleted: a thread may end after exit() has begun.
+    // The key is never deleted, because a thread may end after exit() has begun.
     static pthread_key_t key{};
     static const bool is_ready = ::pthread_key_create(&key, give_back) == 0 && ::pthread_atfork(nullptr, nullptr, in_child) == 0;
     if (!is_ready) return nullptr;
@@ -29,7 +29,7 @@ Reading::Record* Reading::take() noexcept {
         while (!all_.compare_exchange_weak(record->next, record)) {
         }
     }
-    if (::pthread_setspecific(key, record) != 0) {  // no memory: the record would never be given back
+    if (::pthread_setspecific(key, record) != 0) {  // without memory for this the record would never be given back
         record->is_taken.store(false);
         return nullptr;
     }
@@ -38,11 +38,11 @@ Reading::Record* Reading::take() noexcept {
 }
 
 void Reading::give_back(void* record) noexcept {
-    own_ = nullptr;  // if other destructors of this thread read, they take a new record
+    own_ = nullptr;  // if other destructors of this thread read later, they take a new record
     static_cast<Record*>(record)->is_taken.store(false);
 }
 
-// The child has no other threads, so nothing is being read.
+// The child has no other threads, so no thread is reading.
 void Reading::in_child() noexcept {
     for (Record* record = all_.load(); record != nullptr; record = record->next) {
         if (record == own_) continue;

@@ -10,7 +10,7 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kAlignment = 256;            // alignment of a workspace and of its parts
+constexpr std::size_t kAlignment = 256;            // the alignment of a workspace and of its parts
 constexpr std::size_t kLeastCounterBytes = 16384;  // 4,096 tiles
 constexpr std::uintptr_t kPerThreadStream = 2;  // CU_STREAM_PER_THREAD: one handle that means a different stream on every thread
 
@@ -134,12 +134,12 @@ Workspaces::~Workspaces() {
     ear_->owner = nullptr;
 }
 
-// Called on a thread of the driver, or in a call of the caller that destroys a graph.
+// The driver calls this on a thread of its own, or in a call of the caller that destroys a graph.
 void Workspaces::hear_of_free_arena() {
     try {
         giving_back_.add([this] { give_back_free_arenas(); });
     } catch (...) {
-        // No memory or no thread: the arena waits for the next capture or for the end.
+        // Without memory or a thread the arena waits for the next capture or for the end.
     }
 }
 
@@ -168,7 +168,7 @@ void Workspaces::give_back(GraphArena& arena, const gpu::Driver& driver) {
     arena.buffer = gpu::Buffer();
 }
 
-// An arena whose graph is gone, else a new one. REQUIRES: mutex_ is held.
+// An arena whose graph is destroyed, or a new one. REQUIRES: mutex_ is held.
 Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
     for (GraphArena& each : of_graphs_)
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
@@ -183,7 +183,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
 Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCapture& capture) {
     const NoCancel no_cancel;
     const Key key = key_of(request);
-    giving_back_.start();  // so that the driver's callback does not start the thread
+    giving_back_.start();  // The thread starts here, so that the driver's callback need not start it.
     const std::lock_guard lock(mutex_);
     for (const GraphArena& each : of_graphs_)
         if (!each.is_free->load(std::memory_order_acquire) && each.capture_id == capture.id && each.key == key &&

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
-// Key flag of adds; 0 in keys of gemms.
+// This flag is set in keys of adds and clear in keys of gemms.
 constexpr std::uint64_t kIsAdd = std::uint64_t{1} << 63;
 
 }  // namespace

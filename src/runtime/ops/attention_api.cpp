@@ -22,7 +22,7 @@ bool is_empty(const autotune_attention_problem& problem) {
     return problem.batch == 0 || problem.q_heads == 0 || problem.q_len == 0;
 }
 
-// Why the addresses of q, k, v, o and lse are invalid; null if they are valid. Addresses of empty tensors may be NULL.
+// Why the addresses of q, k, v, o and lse are invalid, or null. Addresses of empty tensors may be NULL.
 const char* wrong_addresses(const autotune_attention_problem& problem, std::span<const void* const> tensors) {
     for (const void* address : tensors.first(4))
         if (address == nullptr && !is_empty(problem)) return "q, k, v and o must not be NULL";

@@ -13,8 +13,8 @@
 namespace autotune::runtime {
 namespace {
 
-// Reads a call's scalars in the form that a plan takes. Returns a sentence for the first that is missing or has another type,
-// nullopt if all are right.
+// Reads a call's scalars in the form that a plan takes. Returns a sentence about the first that is missing or has another type,
+// or nullopt if all are right.
 using ScalarBits = std::array<std::uint64_t, Plan::kMostScalars>;
 std::optional<std::string> read_scalars(const autotune_call& call, const std::vector<autotune::Scalar>& wanted,
                                         ScalarBits& bits) {
@@ -29,8 +29,7 @@ std::optional<std::string> read_scalars(const autotune_call& call, const std::ve
     return std::nullopt;
 }
 
-// What is wrong with a call, as far as that is known before its plan; empty if nothing is. `known`: the struct in this library's
-// version.
+// Why a call is invalid, as far as that is known before its plan, or "". `known` receives the struct in this library's version.
 std::string read_call(const autotune_call* given, autotune_call& known) {
     if (given == nullptr) return "call is NULL";
     if (!copy_versioned(known, given))

@@ -11,7 +11,7 @@
 namespace autotune::runtime {
 namespace {
 
-// Key flag of described problems; 0 in keys of single-op structs.
+// This flag is set in keys of described problems and clear in keys of the structs of single ops.
 constexpr std::uint64_t kIsDescribed = std::uint64_t{1} << 62;
 
 // Two 64-bit hashes of all values in order.
@@ -24,7 +24,7 @@ class KeyHash {
         second_ ^= second_ >> 29;
     }
     void add(std::int64_t word) noexcept { add(static_cast<std::uint64_t>(word)); }
-    // REQUIRES: the caller adds the length too.
+    // REQUIRES: the caller also adds the length.
     void add(const char* text, std::size_t length) noexcept {
         for (std::size_t at = 0; at < length; at += sizeof(std::uint64_t)) {
             std::uint64_t word = 0;
@@ -48,7 +48,8 @@ const Element* element_at(const Element* first, std::size_t index) noexcept {
     return reinterpret_cast<const Element*>(reinterpret_cast<const char*>(first) + index * first->struct_size);
 }
 
-// The caller's element itself if it is as large as ours, else its known members in `copy`. Null if no version has its size.
+// The caller's element itself if it is as large as ours, else a copy of its known members in `copy`. Returns null if no version
+// has its size.
 template <typename Element>
 const Element* known_element(const Element* element, Element& copy) noexcept {
     if (element->struct_size == sizeof(Element)) return element;
@@ -165,7 +166,7 @@ PlanKey DescribedPlanRequest::key(std::uint64_t context_id) const noexcept {
     return {{context_id, hash.first(), hash.second(), kIsDescribed | (addresses_.empty() ? 0U : 1U)}};
 }
 
-// The alignment of the address, if there is one: addresses come in the op's documented order of tensors.
+// The alignment comes from the address, if there is one. Addresses come in the op's documented order of tensors.
 TensorDescription DescribedPlanRequest::description(const Op& op, const autotune_tensor& tensor) const {
     const DType type = dtype_of(tensor.type, (std::string("the type of tensor ") + tensor.name).c_str());
     TensorDescription described{.name = tensor.name, .dtype = type, .dims = dims_of(tensor)};

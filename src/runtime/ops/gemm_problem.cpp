@@ -18,7 +18,7 @@ namespace {
 struct Operand {
     const char* name;
     std::int64_t rows, cols;  // as stored, row-major
-    // nullopt: dense; the public struct has 0 for it.
+    // nullopt means dense, for which the public struct has 0
     std::optional<std::int64_t> ld, stride;
     int align;  // 0: 16
     DType type;
@@ -42,7 +42,7 @@ void check_members(const autotune_gemm_problem& given) {
         refuse("beta is " + std::to_string(static_cast<int>(given.beta)) + ", no value of autotune_beta");
 }
 
-// As stored: `rows` x `cols` in the caller's order, converted to row-major.
+// The operand as it is stored: `rows` x `cols` in the caller's order, converted to row-major.
 Operand operand(const char* name, std::int64_t rows, std::int64_t cols, bool column_major) {
     return {name, column_major ? cols : rows, column_major ? rows : cols, {}, {}, 0, DType::f16};
 }
@@ -68,7 +68,8 @@ std::array<Operand, 3> operands_of(const autotune_gemm_problem& given) {
 // Fills in the defaults and refuses invalid values.
 void settle(Operand& operand, std::int64_t batch) {
     const std::string name = operand.name;
-    constexpr std::int64_t limit = std::int64_t{1} << 31;  // bound of an extent or a leading dimension; products stay below 2^62
+    // The bound of an extent or a leading dimension, so that products stay below 2^62.
+    constexpr std::int64_t limit = std::int64_t{1} << 31;
     if (operand.rows >= limit || operand.cols >= limit || operand.ld >= limit)
         refuse("the extents and the leading dimension of " + name + " must be below 2^31");
     const std::int64_t ld = operand.ld.value_or(operand.cols);
@@ -132,7 +133,7 @@ struct RowMajorGemm {
     std::array<Operand, 3> operands;
 };
 
-// Makes the problem from a description, as for any op. Texts of refusals come from there.
+// Makes the problem from a description, as for any op. The sentences of refusals come from there.
 Problem described(const RowMajorGemm& settled, const Catalogue& catalogue) {
     const auto& [a, b, c] = settled.operands;
     ProblemDescription description{.op = "gemm",
@@ -160,8 +161,8 @@ gemm::Spec spec_of(const RowMajorGemm& settled) {
 
 }  // namespace
 
-// Makes the problem without a description, in a sixth of the instructions: a plan makes two problems, a first call in the
-// background three.
+// Makes the problem without a description, which takes a sixth of the instructions. A plan makes two problems, a first call in
+// the background three.
 Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogue) {
     check_members(given);
     const RowMajorGemm settled(given);
@@ -169,7 +170,7 @@ Problem to_problem(const autotune_gemm_problem& given, const Catalogue& catalogu
     try {
         if (is_word) return gemm::make_problem(spec_of(settled));
     } catch (const Error&) {
-        // The description gives the reason.
+        // The description will give the reason.
     }
     return described(settled, catalogue);
 }

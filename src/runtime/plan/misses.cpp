@@ -8,7 +8,7 @@
 namespace autotune::runtime {
 namespace {
 
-constexpr std::size_t kMissesPerWrite = 128;  // a write takes milliseconds, so fewer than one plan in a hundred waits for one
+constexpr std::size_t kMissesPerWrite = 128;  // A write takes milliseconds, so fewer than one plan in a hundred waits for it.
 
 }  // namespace
 
@@ -16,7 +16,7 @@ Misses::~Misses() {
     try {
         flush();
     } catch (...) {
-        // No memory to write them, and no way to report it.
+        // There is no memory to write them, and no way to report it.
     }
 }
 
@@ -43,13 +43,13 @@ void Misses::forget(const std::function<bool(const Problem&, const Device&)>& ha
     std::set<Calls> tuned;
     for (const Miss& miss : known)
         if (has_winner(miss.problem, *miss.device)) tuned.insert(miss.calls);
-    known.clear();  // its counters belong to plans that somebody holds
+    known.clear();  // its counters belong to plans that the caller holds
     const std::lock_guard lock(mutex_);
     std::erase_if(misses_, [&](const Miss& miss) { return tuned.contains(miss.calls); });
 }
 
 void Misses::write(const std::vector<db::Miss>& misses) const {
-    db::OpenOptions options;  // rows of earlier versions stay as they are; only the command rewrites them
+    db::OpenOptions options;  // only the command rewrites rows of earlier versions
     options.path = settings_.database;
     options.busy_timeout_ms = dispatch::kBusyTimeoutMs;
     db::open_store(options)->record_misses(misses);
@@ -60,7 +60,7 @@ void Misses::flush() {
     {
         const std::lock_guard lock(mutex_);
         std::vector<db::Miss> counted;
-        std::vector<std::size_t> places;  // positions of those among all
+        std::vector<std::size_t> places;  // the positions of these problems among all
         for (std::size_t i = 0; i < misses_.size(); ++i) {
             const Miss& miss = misses_[i];
             const std::int64_t calls = miss.calls->load(std::memory_order_relaxed);
@@ -76,7 +76,8 @@ void Misses::flush() {
         }
         for (std::size_t i = 0; i < places.size(); ++i)
             misses_[places[i]].calls->fetch_sub(counted[i].count, std::memory_order_relaxed);
-        std::erase_if(misses_, [](const Miss& miss) { return miss.calls.use_count() == 1; });  // no plan counts it any more
+        // No plan counts this miss any more.
+        std::erase_if(misses_, [](const Miss& miss) { return miss.calls.use_count() == 1; });
         unwritten_plans_ = 0;
     }
     if (!warning.empty()) log_.warn_once("misses", warning);

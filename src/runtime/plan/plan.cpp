@@ -10,7 +10,7 @@
 namespace autotune::runtime {
 namespace {
 
-// The alignment that cuMemAlloc gives and that kernels may assume for their workspace.
+// cuMemAlloc aligns memory to 256 bytes, and kernels may assume it for their workspace.
 constexpr std::uintptr_t kWorkspaceMisalignedBits = 255;
 
 std::size_t aligned(std::size_t bytes) {
@@ -49,7 +49,7 @@ bool is_zero_float(std::uint64_t bits) {
     return (bits & 0x7fffffffU) == 0;
 }
 
-// Empty if nothing is launched.
+// Returns "" if nothing is launched.
 std::string symbol_of(const std::shared_ptr<const Instance>& instance) {
     return instance ? instance->symbol : "";
 }
@@ -94,7 +94,7 @@ Plan::Plan(const Parts& parts)
         const std::size_t at = form_.order[i];
         may_be_null_[at] = tensor.is_empty();  // or absent
         misaligned_bits_[at] = may_be_null_[at] ? 0 : static_cast<std::uintptr_t>(tensor.alignment_bytes) - 1;
-        tensor_names_[i] = tensor.name;  // the problem names its tensors in the documented order, whatever the order of addresses
+        tensor_names_[i] = tensor.name;  // The problem has its tensors in the documented order, whatever the order of addresses.
     }
     for (std::size_t i = 0; i < scalar_count_; ++i) must_be_zero_[i] = is_zero(problem_, problem_.scalars[i].name);
     const auto written =
@@ -106,7 +106,7 @@ Plan::Plan(const Parts& parts)
     bytes_ = kept_bytes();
 }
 
-// With malloc's overhead of 16 bytes per allocation. Most of it is arguments of the steps and tensor maps.
+// Counts malloc's overhead of 16 bytes per allocation. Most of the memory is arguments of the steps and tensor maps.
 std::size_t Plan::kept_bytes() const {
     std::size_t bytes = sizeof(Plan) + 16 * problem_.tensors.size() + candidate_.size();
     for (const LaunchStep& step : launch_.plan().steps) {
@@ -121,7 +121,7 @@ std::size_t Plan::kept_bytes() const {
     return bytes + (when_zero_ ? when_zero_->bytes() : 0);
 }
 
-// Pairs every output with every other tensor; two outputs form one pair.
+// Pairs every output with every other tensor. Two outputs form one pair.
 void Plan::find_pairs() {
     const std::vector<Tensor>& tensors = problem_.tensors;
     footprints_.reserve(tensor_count_);
@@ -217,7 +217,7 @@ autotune_status Plan::refuse_argument(const std::string& why) const noexcept {
     }
 }
 
-// The first pair that overlaps and must not. Two subtractions suffice for ranges that do not meet.
+// The first pair of tensors that overlap and must not. For ranges that do not meet, two subtractions are enough.
 const Plan::Pair* Plan::overlapping(const Call& call) const noexcept {
     for (const Pair& pair : pairs_) {
         const std::uintptr_t output = bits_of(call.tensors[pair.output]), other = bits_of(call.tensors[pair.other]);
@@ -247,7 +247,7 @@ bool Plan::is_fit(const Call& call) const noexcept {
     return is_good;
 }
 
-// For ops that work in place, when this pair does not.
+// The rule for ops that work in place, for a pair that may not.
 std::string Plan::in_place_rule() const {
     return form_.may_be_in_place ? ", unless " + tensor_names_[output_] + " is an input of the same layout" : "";
 }
@@ -290,7 +290,8 @@ autotune_status Plan::refuse(const Call& call) const {
 autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noexcept {
     try {
         if (is_foreign()) return fail(AUTOTUNE_FORKED, "the plan was made in the parent process; CUDA does not survive a fork");
-        if (launch_.plan().steps.empty()) return AUTOTUNE_OK;  // nothing to compute; addresses of empty tensors may be NULL
+        // There is nothing to compute, and addresses of empty tensors may be NULL.
+        if (launch_.plan().steps.empty()) return AUTOTUNE_OK;
         if (!is_fit(call)) return refuse(call);
 
         if (reach_)

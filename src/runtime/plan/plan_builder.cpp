@@ -54,7 +54,7 @@ SharedPlan PlanBuilder::make(const PlanSpec& spec) {
     if (SharedPlan known = cache_.made(spec.key)) return known;
     return making_.run(spec.key, [&]() -> SharedPlan {
         if (SharedPlan known = cache_.made(spec.key)) return known;
-        const std::uint64_t generation = cache_.generation();  // after a refresh from here on, the plan counts as old
+        const std::uint64_t generation = cache_.generation();  // If a refresh follows, the plan counts as old.
         SharedPlan plan = build(spec);
         if (!has_planned_.exchange(true)) process_end::watch(process_end::After::planned);
         cache_.keep(spec.key, plan, generation);
@@ -62,7 +62,7 @@ SharedPlan PlanBuilder::make(const PlanSpec& spec) {
     });
 }
 
-// Tries candidates in order. Defaults are computed only if no other candidate serves, because predicting all of them takes
+// Tries candidates in order. Defaults come last and only if no other candidate serves, because predicting all of them takes
 // longest.
 SharedPlan PlanBuilder::build(const PlanSpec& spec) {
     const Problem& problem = spec.problem;
@@ -87,7 +87,8 @@ SharedPlan PlanBuilder::build(const PlanSpec& spec) {
     return plan;
 }
 
-// Calls with a zero scalar get a kernel of their own only if that problem has a stored winner. nullptr otherwise.
+// If a scalar may be zero, calls with zero get a kernel of their own only if that problem has a stored winner. Returns nullptr
+// otherwise.
 SharedPlan PlanBuilder::build_when_zero(const PlanSpec& spec) {
     if (!spec.zeroed || services_.dispatcher.pin().holds_for(*spec.zeroed)) return nullptr;
     Attempt attempt{*spec.zeroed, spec};
@@ -134,8 +135,8 @@ std::shared_ptr<Plan> PlanBuilder::bind_disqualified(Attempt& attempt) {
     return plan;
 }
 
-// Usually the best candidate. But if that would have to be compiled, and a kernel for all row counts is compiled already (a
-// server warmed it), the latter.
+// Usually the best candidate comes first. But if it would have to be compiled, and a kernel for all row counts is compiled
+// already (a server has warmed it), that kernel comes first.
 std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, const Device& device, std::size_t count) {
     Dispatcher& dispatcher = services_.dispatcher;
     Instances& instances = services_.instances;
@@ -146,7 +147,7 @@ std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, cons
     return own;
 }
 
-// Infinity if its family makes no prediction.
+// Returns infinity if the family makes no prediction.
 double PlanBuilder::predicted_us(const Candidate& candidate, const Problem& problem, const Device& device) const {
     const auto us = services_.catalogue.find_family(candidate.family)->predict_us(problem, candidate.config, device);
     return us.value_or(std::numeric_limits<double>::infinity());
@@ -177,7 +178,8 @@ std::size_t PlanBuilder::warm(const PlanSpec& spec) {
     std::exception_ptr failure;
     std::set<std::string> loaded;
     const gpu::BorrowedContext borrowed(services_.driver);
-    Background workers(static_cast<unsigned>(usable_compilers(0)));  // its threads end before what they use is destroyed
+    // The threads of `workers` end before the objects that they use are destroyed.
+    Background workers(static_cast<unsigned>(usable_compilers(0)));
     for (const WarmupEntry& each : entries) {
         workers.add([&] {
             try {

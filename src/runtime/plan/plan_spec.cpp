@@ -4,8 +4,8 @@
 
 namespace autotune::runtime {
 
-// If the problem leaves a scalar to each call, it may be zero in all of them. `zeroed` is the problem that fixes it at zero: its
-// kernels do not read what the scalar multiplies.
+// If the problem leaves a scalar to each call, the scalar may be zero in all of them. `zeroed` is the problem that fixes it at
+// zero. Its kernels do not read the operand that the scalar multiplies.
 PlanSpec spec_of(const PlanLookup& lookup, const Catalogue& catalogue) {
     PlanSpec spec{lookup.key, lookup.context, lookup.request.problem(catalogue), {}};
     spec.form = lookup.request.form();

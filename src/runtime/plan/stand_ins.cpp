@@ -13,9 +13,9 @@
 namespace autotune::runtime {
 namespace {
 
-// How many loaded kernels are tried if the fastest needs more scratch than the stream has: each takes some 20 us.
+// If the fastest loaded kernel needs more scratch than the stream has, this many others are tried; each takes some 20 us.
 constexpr std::size_t kStandInsTried = 4;
-// How much slower such a kernel may be, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
+// Such a kernel may be slower by this much, as predicted. An allocation of a gigabyte takes the caller some 2 ms.
 constexpr double kMostLossUs = 10'000;
 
 }  // namespace
@@ -24,7 +24,7 @@ Workspaces::Request workspace_request(const Plan& plan, std::uint64_t context_id
     return {context_id, stream, plan.workspace_bytes(), plan.workspace_zero_bytes()};
 }
 
-// A kernel that was compiled for a wider problem serves this one too, with code that it does not need.
+// A kernel that was compiled for a wider problem serves this one too; it only has code that this problem does not need.
 SharedPlan StandIns::best_loaded_stand_in(const PlanRequest& request, const PlanSpec& spec, const char* because,
                                           Scratch* scratch) {
     if (services_.catalogue.op_of(spec.problem).empty_sums(spec.problem))
@@ -66,7 +66,7 @@ SharedPlan StandIns::loaded_plan(const PlanSpec& spec, const Problem& problem, s
     return nullptr;
 }
 
-// A kernel that does not compile is a warning, because others may.
+// If a kernel does not compile, this is a warning, because others may compile.
 void StandIns::load_general_kernel(const GeneralKernel& general, const Device& device, bool into_context) {
     const Problem problem = services_.catalogue.problem(general.request);
     const Family& family = *services_.catalogue.find_family(general.family);

@@ -12,7 +12,7 @@
 namespace autotune::runtime {
 namespace {
 
-// Waking a thread costs the caller of add() some 50 us on a virtual machine, so a thread that naps polls instead.
+// Waking a thread costs the caller of add() some 50 us on a virtual machine. So a thread that expects more work polls instead.
 constexpr std::chrono::microseconds kNap{100};
 constexpr std::chrono::milliseconds kNapsAfterWork{20};
 
@@ -49,7 +49,7 @@ void Background::start() {
     try {
         while (alive_ < most_threads_) start_thread();
     } catch (const std::system_error&) {
-        // If there is no thread at all, add() tries again.
+        // If no thread could start, add() tries again.
     }
 }
 
@@ -75,7 +75,7 @@ void Background::wait() {
     const process_end::Waiting waiting;
     std::unique_lock lock(mutex_);
     while (!queue_.empty() || busy_ > 0) {
-        if (alive_ == 0) start_thread();  // the last thread was ended by its work
+        if (alive_ == 0) start_thread();  // the work has ended the last thread
         is_idle_.wait(lock);
     }
 }
@@ -133,7 +133,7 @@ void Background::do_one(std::unique_lock<std::mutex>& lock) {
         LateDestroy::settle_elsewhere();
         throw;
     } catch (...) {
-        // No caller waits for the result; the next call does without it.
+        // No caller waits for the result. The next call works without it.
     }
     LateDestroy::settle_elsewhere();
 }

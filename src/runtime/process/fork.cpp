@@ -7,7 +7,7 @@
 namespace autotune::runtime {
 namespace {
 
-// A global, because the system reports a fork through a function without arguments.
+// It is global, because the system reports a fork through a function without arguments.
 std::atomic<int> generation{0};
 
 void in_child() {

@@ -12,7 +12,7 @@ namespace {
 
 using Work = std::vector<std::function<void()>>;
 
-// Initial-exec: see log.cpp. A plain pointer, because registering a destructor allocates.
+// Initial-exec for the reason given in log.cpp. It is a plain pointer, because registering a destructor allocates.
 [[gnu::tls_model("initial-exec")]] thread_local Work* asked = nullptr;
 
 std::unique_ptr<Work> take() {
@@ -44,7 +44,7 @@ void LateDestroy::settle_elsewhere() noexcept {
             for (const auto& destroy : *work) destroy();
         }).detach();
     } catch (...) {
-        // Neither a thread nor memory for one: the objects are never destroyed.
+        // Without memory or a thread the objects are never destroyed.
     }
 }
 

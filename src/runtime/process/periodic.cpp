@@ -51,11 +51,11 @@ void Periodic::work_once() {
         try {
             if (!is_ending_) start_thread();
         } catch (...) {
-            // No thread can replace it: the work is not done any more.
+            // No other thread can do the work, so it is not done any more.
         }
         throw;
     } catch (...) {
-        // No caller waits for it; it is tried again after the next interval.
+        // No caller waits for the work. It is tried again after the next interval.
     }
     LateDestroy::settle_elsewhere();
 }

@@ -13,11 +13,11 @@ namespace autotune::runtime::process_end {
 namespace {
 
 constexpr double kMostWait_s = 5;           // for the compiler
-constexpr double kMostWaitForUser_s = 0.5;  // for the caller's log function
-constexpr int kMostHandlers = 32;           // per step: a program may make thousands of handles
+constexpr double kMostWaitForUser_s = 0.5;  // the time that the caller's log function gets
+constexpr int kMostHandlers = 32;           // the limit of one step, because a program may make thousands of handles
 
 constinit std::atomic<bool> begun{false};
-constinit std::atomic<int> working{0};   // threads in a Section and not in a Callback
+constinit std::atomic<int> working{0};   // the number of threads that are in a Section but not in a Callback
 constinit std::atomic<int> speaking{0};  // threads in a Callback
 constinit std::array<std::atomic<int>, 4> handlers{};
 
@@ -36,7 +36,7 @@ double now_s() {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Polls, so that leaving threads need not notify it, and a forked child finds no lock held.
+// It polls, so that leaving threads need not notify it, and a forked child finds no lock held.
 void at_exit() {
     is_exiting = true;
     if (begun.exchange(true)) return;
@@ -73,7 +73,7 @@ void watch(After step) noexcept {
     std::atomic<int>& count = handlers.at(static_cast<std::size_t>(step));
     if (count.load(std::memory_order_relaxed) >= kMostHandlers) return;
     count.fetch_add(1, std::memory_order_relaxed);
-    std::atexit(at_exit);  // if memory is short, the next step tries again
+    std::atexit(at_exit);  // Without memory the next step tries again.
 }
 
 bool has_begun() noexcept {

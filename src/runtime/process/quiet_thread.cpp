@@ -26,7 +26,7 @@ class SignalsBlocked {
 }  // namespace
 
 std::thread start_quiet_thread(std::function<void()> work) {
-    const SignalsBlocked blocked;  // the new thread inherits the mask
+    const SignalsBlocked blocked;  // the new thread inherits the signal mask
     return std::thread(std::move(work));
 }
 

@@ -1,4 +1,4 @@
-// The rows of a side-by-side table, their order, and which of them go on to the rounds: decisions only.
+// Tests of the decisions about a side-by-side table: its rows, their order, and which of them go on to the rounds.
 #include "tuner/session/bench/bench_entries.h"
 
 #include <gmock/gmock.h>
@@ -142,7 +142,7 @@ TEST(BenchEntries, TheFastestWithinReachRaceAndWhoMust) {
     EXPECT_THAT(racers_of(entries, 8), ElementsAre(0, 2, 3, 4)) << "ten times as slow needs no interval";
 }
 
-// A default that takes forty times as long lets the card rest: the others would be timed at clocks that they cannot hold.
+// A default that takes forty times as long lets the card rest, so the others would be timed at clocks that they cannot hold.
 TEST(BenchEntries, DefaultsOfSeveralFamiliesAreSurveyedAndTheOnlyOneRaces) {
     const auto defaults_of = [](std::vector<std::string> families) {
         BenchOptions options;

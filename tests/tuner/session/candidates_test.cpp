@@ -11,7 +11,7 @@
 namespace autotune::tuner::candidates_test {
 namespace {
 
-// Only two families, listed once, because listing a space takes seconds under a sanitizer.
+// It uses only two families, listed once, because listing a space takes seconds under a sanitizer.
 class SearchSeeds : public testing::Test {
   protected:
     static void SetUpTestSuite() {
@@ -77,7 +77,7 @@ class FirstCandidates : public testing::Test {
     const Problem problem_ = catalogue_.problem({.op = "hgemm", .shape = "512x512x512", .options = {}});
     const std::unique_ptr<Candidates> candidates_ = Candidates::unlisted(catalogue_, problem_, *reference_device("sm_90a"),
                                                                          {.families = {"gemm/mma"}, .pins = {}, .named = {}});
-    // Stored before its family had this parameter, so the default's value is used.
+    // The winner was stored before its family had this parameter, so the default's value is used.
     const Candidate known_{"gemm/mma", without_last(candidates_->parts().front().space.named.front().config)};
 
     static Config without_last(const Config& config) {

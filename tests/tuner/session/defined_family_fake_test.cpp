@@ -17,7 +17,7 @@ class Counter : public TuneObserver {
     int right = 0, wrong = 0;
 };
 
-// Too long for the scripted driver to compute, which makes the tune quick; only a third of the configs.
+// The problem is too long for the scripted driver to compute, which makes the tune quick. It has only a third of the configs.
 constexpr const char* kShape = "1048576";
 TuneResult tune_defined(Counter& counter, db::Store* store) {
     Catalogue catalogue = Catalogue::embedded();

@@ -50,7 +50,7 @@ class EarlierRunsTest : public testing::Test {
     const EarlierRuns::Today today_{"13.0", kMethod, false};
 };
 
-// Another class of the same family tells what a parameter is worth, until the problem's own is known.
+// Another class of the same family tells what a parameter is worth, until corrections of the problem's own class are known.
 TEST_F(EarlierRunsTest, CorrectionsAreOfTheClassElseOfTheOneThatIsKnownBest) {
     const auto correction = [&](const std::string& class_key, int problems, const std::string& nvrtc = "13.0") {
         return CostCorrection{.device_key = services_.device.identity.key(),
@@ -88,7 +88,7 @@ TEST_F(EarlierRunsTest, AFailureIsNotTriedAgain) {
     EXPECT_EQ(read().known(3, today_), std::nullopt) << "it was never tried";
 }
 
-// Rows of builds that stored failures caused by a busy machine.
+// The rows are of builds that stored failures caused by a busy machine.
 TEST_F(EarlierRunsTest, WhatTheMachineDidIsTriedAgain) {
     struct Row {
         TrialStatus status;

@@ -68,7 +68,7 @@ const db::StoredTrial* stored_of(const std::vector<db::StoredTrial>& all, std::s
     return found == all.end() ? nullptr : &*found;
 }
 
-// `unstored` more have failed because of the machine.
+// `unstored` more trials have failed because of the machine.
 void expect_named(const Sandbox& sandbox, const std::vector<Culprit>& culprits, std::size_t unstored = 0) {
     const std::vector<db::StoredTrial> all = stored_trials(sandbox);
     std::size_t right = 0, wrong = 0;
@@ -187,7 +187,7 @@ TEST(Faults, F4AHangIsKilledInItsLimit) {
     const auto begun = std::chrono::steady_clock::now();
     expect_survived({{"do=hang seconds=60", TrialStatus::timed_out, "launch did not end in 2 s of its own time"}});
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begun;
-    EXPECT_LT(spent.count(), 45);  // two tries of 2 s, and two tunes
+    EXPECT_LT(spent.count(), 45);  // there are two tries of 2 s, and two tunes
 }
 
 TEST(Faults, F5AWorkerThatCannotBeReapedIsAWedgedGpu) {

@@ -125,7 +125,7 @@ TEST_F(CardWatchTest, OursIsNoLoadOfOthers) {
     load_.processes = Processes{{.pid = static_cast<unsigned>(::getpid()), .percent = 100}};
     look_for(card, 0.5, true);
     EXPECT_FALSE(card.is_others());
-    load_.percent = 100;  // load in the second before
+    load_.percent = 100;  // there was load in the second before
     look_for(card, 0.3);
     EXPECT_TRUE(card.is_idle());
 }
@@ -185,7 +185,7 @@ TEST(FailedProblems, OfADamagedOrMissingFileAreNone) {
                                        << R"({"problem": "a b", "at_s": 9223372036854775807, "why": "never"})"
                                        << "\n{\"problem\": \"half";
     EXPECT_EQ(FailedProblems(path).why("a", "b"), "c");
-    // A FIFO has no process at its other end: neither reading nor writing may wait for one.
+    // No process has the FIFO's other end, and neither reading nor writing may wait for one.
     const std::string pipe = folder / "pipe";
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     FailedProblems piped(pipe);
@@ -358,7 +358,7 @@ TEST_F(MissSourceTest, ForgetsTheMissOfAProblemThatHasItsWinner) {
     ASSERT_THAT(takes(misses, 1), ElementsAre("64x64x64"));
     misses.done(lane_, ids_[0], ended("64x64x64", SweepItem::State::fresh));
     EXPECT_EQ(first_.count_misses(), 0);
-    miss("64x64x64", 1);  // by a program that still has its old plan
+    miss("64x64x64", 1);  // a program that still has its old plan records this miss
     std::this_thread::sleep_for(milliseconds(1100));
     EXPECT_THAT(takes(misses, 1), IsEmpty());
 }

@@ -25,15 +25,15 @@ using test::result_of;
 // One config is clearly the fastest, so that there is one right winner.
 const std::string kScript = "rule symbol=^gemm_simt_ block_m=64 thread_m=4 thread_n=8 do=slow factor=0.5\n";
 const test::Words kTune = test::small_tune("2.5s", {"--strategy", "exhaustive", "--retune"});
-constexpr int kKillsOfADatabase = 5;  // before the database is checked for its winner
+constexpr int kKillsOfADatabase = 5;  // so many kills happen before the database is checked for its winner
 
-// 20 in CI; 200 in the soak.
+// There are 20 kills in CI and 200 in the soak.
 int kills_wanted() {
     const char* text = std::getenv("AUTOTUNE_KILLS");
     return text == nullptr ? 20 : std::atoi(text);
 }
 
-// Those of this sandbox's workers whose command line contains `kind`: "compile" or "gpu".
+// The workers of this sandbox whose command line contains `kind`, which is "compile" or "gpu".
 std::vector<pid_t> workers(const Sandbox& sandbox, const std::string& kind) {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -18,7 +18,7 @@ class ListSourceTest : public ::testing::Test {
         problems_.push_back(catalogue_.problem({.op = "bgemm", .shape = "192x64x64", .options = {}}));
     }
 
-    // The shape that the lane gets; empty: none.
+    // The shape that the lane gets, or "" if it gets none.
     std::string take(ListSource& source, std::size_t lane, bool is_ahead = false) {
         const auto item = source.take({lane, gpus_[lane].uuid, gpus_[lane].device, classes_[lane]}, is_ahead);
         if (!item) return "";

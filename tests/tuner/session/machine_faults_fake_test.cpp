@@ -40,8 +40,8 @@ std::string first_block_of_simt() {
     return head + "// ---- end of parameters ----\n";
 }
 
-// A source with gemm/simt's parameters, and depending on vec: 2^30 templates, 2^30 words by macros, 200,000 parentheses (which
-// NVRTC accepts), an endless log.
+// A source with gemm/simt's parameters. Depending on vec it has 2^30 templates, 2^30 words by macros, 200,000 parentheses (which
+// NVRTC accepts), or an endless log.
 std::string bombs() {
     std::string head = first_block_of_simt();
     const std::string vec = "constexpr int vec = ${vec};";
@@ -128,7 +128,7 @@ TEST(Faults, F6CompileWorkersThatExitDuringStartUpEndTheCommand) {
 TEST(Faults, F7AFullDiskIsExit5AndLosesNothing) {
     Sandbox sandbox;
     result_of(sandbox.autotune(test::small_tune("6s")));
-    // Files of at most 4 KiB: the database can be read but not grow, as on a full disk.
+    // No file may exceed 4 KiB, so the database can be read but cannot grow, as on a full disk.
     const Outcome full =
         sandbox.run({"/bin/bash", "-c", "ulimit -f 4; exec \"$0\" --op hgemm --shape 64x64x64 --family gemm/simt --budget 5s,2t",
                      fake::autotune_binary()});

@@ -24,7 +24,7 @@ class Recall : public ::testing::Test {
                 .provenance = today().provenance,
                 .workers = {}};
     }
-    // As a tune of today stores it.
+    // The winner as a tune of today stores it.
     Winner today() const {
         Winner winner = runtime::test::winner_of(catalogue_, problem_, device_);
         winner.provenance.method = "stream-2 l2=cold data=normal";

@@ -73,7 +73,8 @@ TEST(ShippedWinners, AreFoundFromTypedDescriptionsToo) {
     }
 }
 
-// Wrong values for each parameter: outside every domain, from another parameter's domain, missing, given twice.
+// Wrong configs. For each parameter they have values outside every domain, from another parameter's domain, missing, and given
+// twice.
 std::vector<Config> mutants_of(const Config& config) {
     std::vector<Config> mutants = {{}};
     for (std::size_t at = 0; at < config.values().size(); ++at) {
@@ -96,8 +97,8 @@ std::vector<Config> mutants_of(const Config& config) {
     return mutants;
 }
 
-// The library uses the ranking, and all use the rule: neither may end the process, and the ranking only returns legal candidates.
-// A row with block_m=0 once caused a division by zero.
+// The library uses the ranking, and every program uses the rule. Neither may end the process, and the ranking may return only
+// legal candidates. A row with block_m=0 once caused a division by zero.
 void expect_only_legal_choices(const Catalogue& catalogue, TemplateIdentities& identities, const Winner& winner) {
     const auto device = device_of(winner);
     ASSERT_TRUE(device.has_value());
@@ -178,8 +179,8 @@ TEST(OfferRanking, TakesAnyPointOfAnyFamilysDomain) {
                 for (const Candidate& each : offers) all.push_back(&each);
                 OfferRanking::Checked checked;
                 OfferRanking(catalogue, problem, device).check(all, checked);
-                for (const std::int64_t first : {1, 7, 129, 8192}) {  // a candidate checked for one problem must be checked again
-                                                                      // for another
+                // A candidate that was checked for one problem must be checked again for another.
+                for (const std::int64_t first : {1, 7, 129, 8192}) {
                     Problem other = problem;
                     other.extents.front().value = first;
                     Legality legality(catalogue, other, device);

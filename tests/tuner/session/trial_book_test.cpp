@@ -24,7 +24,7 @@ Trial failed(TrialStatus status) {
     return trial;
 }
 
-// Measured through both rungs, so that it may go on to the final rounds.
+// Adds a candidate that was measured through both rungs, so that it may go on to the final rounds.
 std::optional<double> add_timed(TrialBook& book, std::size_t point, double time_us) {
     for (int i = 0; i < 10 && book.rungs().next(point); ++i) {
         const Measurement wanted = *book.rungs().next(point);

@@ -30,7 +30,7 @@ class TrialRecorderTest : public testing::Test {
     TrialRecorder recorder(const Problem& problem) {
         return {services_, {problem, "13.0", "method", [](const std::string&) { return "0123456789abcdef"; }}};
     }
-    // Each on a machine that has been restarted.
+    // Each call returns a journal on a machine that has been restarted.
     Journal journal() const { return {folder_, "GPU-1", "boot " + std::to_string(++boots_)}; }
     mutable int boots_ = 0;
     std::vector<db::StoredTrial> kept(const Problem& problem) const { return store_.trials(problem, services_.device.identity); }

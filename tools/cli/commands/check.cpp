@@ -18,7 +18,7 @@ namespace {
 
 using KernelFinding = kernel_files::Finding;
 
-// A summary of a file, on its first example.
+// A summary of a file for its first example.
 std::string kernel_summary(const kernel_files::KernelFile& file, const Device& device) {
     const DefinedOp op(file.family.op);
     const DefinedFamily family(file.family);
@@ -37,7 +37,7 @@ Json kernel_finding_json(const KernelFinding& finding) {
             {"text", finding.text}};
 }
 
-// A machine without NVRTC can check everything else.
+// Adds the checks that need a compiler. A machine without NVRTC can make all others.
 void add_compile_check(Session& session, kernel_files::Loaded& loaded, const Device& device) {
     try {
         for (KernelFinding& finding : compile_check(session, loaded.file, device)) loaded.findings.push_back(std::move(finding));

@@ -37,14 +37,14 @@ std::size_t argument_bytes(const OpDefinition& op, const StepDefinition::Argumen
     }
 }
 
-// As the file writes the type of an argument that is computed; empty for names.
+// The type of a computed argument as the file writes it. Empty for names.
 std::string type_word(ArgumentKind kind) {
     for (const auto& [word, each] : kernel_files::computed_argument_types())
         if (each == kind) return word + ": ";
     return "";
 }
 
-// The compiler's first error: its line says the user's file and line.
+// The compiler's first error, which names the user's file and line.
 std::string first_compiler_error(const std::string& log) {
     for (const std::string& line : split(log, '\n'))
         if (line.find("error") != std::string::npos) return line;
@@ -86,7 +86,7 @@ class CompileCheck {
   private:
     struct Unit {
         jit::Rendered rendered;
-        std::string parameter;  // that differs from the default config
+        std::string parameter;  // the parameter that differs from the default config
         std::string told;
         std::string failure;
         Kernels kernels;
@@ -100,7 +100,8 @@ class CompileCheck {
         return unit;
     }
 
-    // Configs that differ from the default in one compile parameter; of a parameter that others hold fast, pairs elsewhere.
+    // Adds configs that differ from the default in one compile parameter. If other parameters fix a parameter's value, it adds
+    // two configs elsewhere that differ in it.
     void add_pairs(std::vector<Unit>& units) {
         for (const Parameter& parameter : space_.parameters) {
             if (parameter.kind != ParameterKind::compile || parameter.values.size() < 2) continue;
@@ -165,7 +166,7 @@ class CompileCheck {
         }
     }
 
-    // Of the kernels that the steps launch.
+    // The code of the kernels that the steps launch.
     std::string code_of_steps(const Unit& unit) const {
         std::string code;
         for (const StepDefinition& step : file_.family.steps)

@@ -15,10 +15,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kPatience = 1000;  // times the lower bound: a naive kernel takes some 300 times as long as tensor cores would
+// Slower candidates than this times the lower bound are dropped. A naive kernel takes some 300 times as long as tensor cores
+// would.
+constexpr double kPatience = 1000;
 constexpr double kSurvey_us = 20'000;
-constexpr double kSlow_us = 50'000;      // one launch of such a kernel is enough for a survey
-constexpr std::size_t kShortlisted = 3;  // per family, for best_of_family
+constexpr double kSlow_us = 50'000;      // if a kernel takes this long, one launch is enough for a survey
+constexpr std::size_t kShortlisted = 3;  // for best_of_family, this many configs of each family go on
 constexpr const char* kLeftOut = "not measured: the survey's time was used up";
 
 // One problem's table, made with the run's shared processes.
@@ -31,7 +33,7 @@ class Table {
           entries_(std::move(entries)),
           owner_(shared.engine.new_owner()) {}
     ~Table() {
-        shared_.engine.pool().cancel(owner_);  // closing the session still runs the loop
+        shared_.engine.pool().cancel(owner_);  // The loop still runs while the session closes, so no callback may be left.
         session_.reset();
         shared_.engine.pool().resume();
     }
@@ -81,7 +83,7 @@ void Table::submit(std::size_t index) {
         [this, index](const CompileOutcome& outcome) {
             --compiling_;
             BenchEntry& entry = entries_[index];
-            entry.instance = outcome.compiled;  // even if it spills: here the user asked for it
+            entry.instance = outcome.compiled;  // The user asked for this config, so it is timed even if it spills.
             if (outcome.failure.empty()) return;
             entry.outcome.status = TrialStatus::compile_failed;
             entry.outcome.detail = outcome.failure;
@@ -106,7 +108,7 @@ void Table::open_session() {
     session_.emplace(shared_.host, problem_, reference, options);
 }
 
-// Times each alone, as it comes from the compiler, while others still compile.
+// Times each config alone, as it comes from the compiler, while others still compile.
 void Table::survey() {
     const auto from = Clock::now();
     std::vector<std::size_t> waiting = survey_order(entries_);
@@ -207,7 +209,7 @@ BenchResult Table::result_of(FinalRace& race) {
         const RunOutcome& outcome = race.outcomes()[i];
         BenchEntry& entry = entries_[raced_[i]];
         if (outcome.ok()) timed.push_back(raced_[i]);
-        if (outcome.ok() && entry.surveyed) continue;  // surveyed entries are not verified again
+        if (outcome.ok() && entry.surveyed) continue;  // Surveyed entries are not verified again.
         entry.outcome = outcome;
         entry.surveyed.reset();
     }

@@ -13,8 +13,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Times the best. Kernels further behind need no interval to be told apart. And a slow kernel in the rounds would let the card
-// rest, so that the next ones start at clocks that they cannot hold.
+// Kernels that take longer than this times the best are left out of the rounds. No interval is needed to see that they are
+// slower. And a slow kernel would let the card rest, so that the next kernels start at clocks that they cannot hold.
 constexpr double kWithinReach = 1.25;
 
 std::string family_of(const Candidates::Part& part) {
@@ -76,7 +76,7 @@ void add_defaults(std::vector<BenchEntry>& entries, const Candidates& chosen) {
     }
 }
 
-// Returns whether there is one.
+// Returns whether there is a winner.
 bool add_winner(std::vector<BenchEntry>& entries, const Candidates& chosen, const Choice& choice, const Problem& problem,
                 const TuneServices& services) {
     const auto winner = valid_winner(problem, services, choice);

@@ -14,7 +14,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kUsualCompile_s = 0.8;  // per candidate and core, assumed until one has been compiled
+constexpr double kUsualCompile_s = 0.8;  // the time of one compile on one core, assumed until a candidate has been compiled
 
 // The best predicted, or the first in enumeration order if nothing is predicted; one for each instance.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLongestWait{100};  // the longest delay until a Ctrl-C between two checks is noticed
+constexpr milliseconds kLongestWait{100};  // a Ctrl-C between two checks is noticed after at most this delay
 
 milliseconds until(const std::optional<Clock::time_point>& deadline, milliseconds limit) {
     if (!deadline) return limit;

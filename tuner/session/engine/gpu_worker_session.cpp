@@ -9,8 +9,9 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr int kMostDeathsInARow = 8;  // different candidates; a bad family kills a few workers, a broken card kills all
-constexpr int kStarts = 3;            // tries to get a healthy worker
+// If workers die under so many different candidates in a row, the card is broken; a bad family kills only a few.
+constexpr int kMostDeathsInARow = 8;
+constexpr int kStarts = 3;  // the number of tries to get a healthy worker
 
 // NaN and infinity are transmitted as null.
 std::vector<double> numbers(const Json& list) {
@@ -89,7 +90,7 @@ GpuWorkerSession::~GpuWorkerSession() {
     try {
         host_.engine().ask({{{"do", "drop"}, {"fixture", options_.fixture}}, {}}, StageLimits{});
     } catch (...) {
-        // Stopped, or the worker is gone and its memory with it.
+        // The user stopped the run, or the worker is gone and its memory with it.
     }
 }
 

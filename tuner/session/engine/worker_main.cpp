@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-using Flags = std::multimap<std::string, std::string>;  // values of one name in the order given
+using Flags = std::multimap<std::string, std::string>;  // the values of each name in the order given
 
 int number(const Flags& flags, const std::string& name) {
     const auto found = flags.find(name);

@@ -12,8 +12,8 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kLookEvery_s = 0.2;
-constexpr double kOursFor_s = 2;        // for this long after an item, NVML's last second of load may be ours ...
-constexpr double kOursInMemory_s = 10;  // ... and memory may be ours until the lane has released its card
+constexpr double kOursFor_s = 2;        // For this long after an item, NVML's last second of load may be ours,
+constexpr double kOursInMemory_s = 10;  // and memory may be ours until the lane has released its card.
 constexpr double kMostOthersHold_gib = 1;
 
 // "process 4711 (python3)".

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::hours kRetryAfter{24};
 constexpr std::size_t kMostBytes = 16 << 20;
-constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970: in nanoseconds it still fits a Time
+constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970, so that a time in nanoseconds still fits a Time
 
 std::int64_t seconds_of(FailedProblems::Time time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -28,7 +28,7 @@ std::string line_of(const std::string& key, std::int64_t at_s, const std::string
     return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// One write, so that lines of two workers do not mix.
+// Writes the line at once, so that lines of two workers do not mix.
 void append(const std::string& path, const std::string& line) {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
     if (file.open() && ::write(file.get(), line.data(), line.size()) < 0) {

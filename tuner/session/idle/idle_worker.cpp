@@ -8,7 +8,7 @@
 namespace autotune::tuner {
 namespace {
 
-// After all cards failed: a driver that is being updated comes back, a faulty card does not.
+// If all cards failed, the worker tries again. A driver that is being updated comes back; a faulty card does not.
 constexpr double kTryAgainAfter_s = 60;
 constexpr int kMostRounds = 3;
 

@@ -10,7 +10,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kReadEvery_s = 1;
-// A program with an older plan may record a problem again that has a winner by now: each time would cost a lane.
+// A program with an older plan may record a problem again that has a winner by now. Looking it up each time would cost a lane.
 constexpr double kSettledFor_s = 600;
 constexpr std::size_t kMostProblems = 20'000;
 
@@ -74,7 +74,7 @@ const std::optional<Problem>& MissSource::problem_of_miss(const db::MissRow& row
     return found->second;
 }
 
-// False if a database cannot be read now.
+// Returns false if a database cannot be read now.
 bool MissSource::read_misses(std::map<std::string, Missed>& to) {
     for (std::size_t i = 0; i < stores_.size(); ++i) {
         try {
@@ -126,7 +126,7 @@ bool MissSource::is_in_hand(const std::string& key) const {
     return std::any_of(in_hand_.begin(), in_hand_.end(), [&](const auto& each) { return key_of(each.second.missed) == key; });
 }
 
-// Whether it is for a card of one of the lanes, and was not tried lately.
+// Whether the problem is for a card of one of the lanes, and was not tried lately.
 bool MissSource::is_waiting(const std::string& key, const Missed& missed) const {
     if (!has_card(missed.device_key) || is_in_hand(key)) return false;
     if (!failed_.why(missed.problem_key, missed.device_key).empty()) return false;
@@ -143,7 +143,7 @@ std::size_t MissSource::waiting() const {
         std::count_if(misses_.begin(), misses_.end(), [&](const auto& each) { return is_waiting(each.first, each.second); }));
 }
 
-// Most calls first; among equals the latest.
+// The problem with the most calls; among equals the latest.
 const MissSource::Missed* MissSource::best_for(const std::string& device_key) const {
     const Missed* best = nullptr;
     for (const auto& [key, missed] : misses_) {

@@ -95,8 +95,8 @@ void FinalRace::fail(std::size_t contestant, const RunOutcome& outcome) {
     rounds_->fail(contestant);
 }
 
-// Opening a contestant may kill the worker, and with it those opened before. Then all that are left are opened again, until none
-// kills it.
+// Opening a contestant may kill the worker, and the contestants opened before it are lost. Then all that are left are opened
+// again, until none kills the worker.
 void FinalRace::open_all() {
     bool again = true;
     while (again && somebody_can_win()) {

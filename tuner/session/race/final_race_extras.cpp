@@ -11,8 +11,8 @@ namespace {
 constexpr int kOtherRounds = 5;
 constexpr double kOtherTurn_us = 1'500;
 
-constexpr std::uint64_t kPowerCap = 0x4;  // NVML: the clock is lowered to keep the power limit
-constexpr double kNearWinner = 1.03;      // in rounds: no block has outweighed a larger lead
+constexpr std::uint64_t kPowerCap = 0x4;  // NVML sets this bit if the clock is lowered to keep the power limit
+constexpr double kNearWinner = 1.03;      // A larger lead in rounds than this was never reversed by blocks.
 constexpr std::size_t kMostJudged = 5;
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
@@ -87,7 +87,7 @@ std::map<std::size_t, FinalRace::Blocks> FinalRace::blocks_in_turns(std::vector<
     if (!settle(order.front(), kSettlingBlocks * seconds)) return {};
     for (int turn = 0; turn < turns; ++turn) {
         if (!play_turn(order, seconds, blocks)) return {};
-        std::reverse(order.begin(), order.end());  // so that no contestant always follows the same one
+        std::reverse(order.begin(), order.end());  // The order is reversed so that no contestant always follows the same one.
     }
     return blocks;
 }

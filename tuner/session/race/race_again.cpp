@@ -43,7 +43,7 @@ class RaceAgain {
   private:
     std::vector<Contestant> contestants();
     std::optional<Contestant> contestant_of(const Candidate& candidate);
-    // The method by which the stored winner was measured.
+    // The method with which the stored winner was measured.
     MeasuringMethod method() const { return MeasuringMethod::of(stored_.provenance.method); }
     bool is_settled(GpuWorkerSession& session, std::vector<Contestant>& field);
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
@@ -59,7 +59,7 @@ class RaceAgain {
     RaceAgainResult result_;
 };
 
-// A stored winner that could not run because the machine was busy is not beaten: no other may replace it.
+// If the stored winner could not run because the machine was busy, it is not beaten, and no other candidate may replace it.
 void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail, bool by_circumstance) {
     if (candidate == stored_.candidate && (by_circumstance || !is_about_candidate(status, detail)))
         throw Error(ErrorCode::driver, "the stored winner could not be run, which says nothing about it: " + detail +

@@ -11,7 +11,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Instances held at a time. Dropped ones come back from the cubin cache.
+// So many instances are held at a time. Dropped ones come back from the cubin cache.
 constexpr std::size_t kKept = 256;
 
 class VerifyRun {
@@ -38,7 +38,7 @@ class VerifyRun {
     Engine engine_;
     GpuWorkerHost host_;
     RunShared shared_;
-    std::size_t ahead_ = 0;  // items before this index are compiled or being compiled
+    std::size_t ahead_ = 0;  // items before this index are compiled or are being compiled
 };
 
 VerifyRun::Tried VerifyRun::tried_of(const ToVerify& item) const {
@@ -106,7 +106,8 @@ Trial VerifyRun::verify(const ToVerify& item) {
 
 void VerifyRun::run(const std::function<void(std::size_t, const Verified&)>& done) {
     engine_.gpu_worker().start();
-    engine_.nvrtc_version();  // here, because the first query must not be made within the loop that would answer it
+    // The version is queried here, because the first query must not be made within the loop that would answer it.
+    engine_.nvrtc_version();
     engine_.set_idle_hook([this] { compile_next(); });
     for (std::size_t i = 0; i < items_.size(); ++i) {
         Verified verified;

@@ -33,7 +33,7 @@ void ItemLoop::begin_next(const Problem& problem) {
         };
         try {
             listing_ = std::async(std::launch::async, list);
-        } catch (const std::system_error&) {  // no thread available: it is listed when it is its turn
+        } catch (const std::system_error&) {  // Without a thread the problem is listed when it is its turn.
             listing_ = {};
         }
     }
@@ -42,7 +42,7 @@ void ItemLoop::begin_next(const Problem& problem) {
     try {
         next_ = begin(problem, 2);
     } catch (const Error&) {
-        next_.reset();  // reported when it is its turn
+        next_.reset();  // The error is reported when it is the problem's turn.
     }
 }
 
@@ -87,7 +87,7 @@ void ItemLoop::tune(SweepItem& item, const std::function<const Problem*()>& foll
 void ItemLoop::tune_claimed(SweepItem& item, const std::function<const Problem*()>& following) {
     const bool is_begun = next_ != nullptr && next_key_ == item.problem.key();
     std::unique_ptr<TuneRun> run = is_begun ? std::move(next_) : begin(item.problem, 1);
-    next_.reset();  // it belongs to a problem that does not come now
+    next_.reset();  // The prepared run belongs to a problem that does not come next.
     engine_.set_idle_hook([this, &following, current = run.get()] {
         current->refill();
         if (const Problem* next = following()) begin_next(*next);
@@ -97,14 +97,14 @@ void ItemLoop::tune_claimed(SweepItem& item, const std::function<const Problem*(
         engine_.acquire_gpu();
         if (!claim(item.problem)) {
             item.state = SweepItem::State::in_work;
-            engine_.set_idle_hook({});  // before the run is destroyed
+            engine_.set_idle_hook({});  // The hook must be removed before the run is destroyed.
             return;
         }
     }
     item.result = run->finish();
     item.state = item.result->interrupted ? SweepItem::State::interrupted
                  : item.result->tuned     ? SweepItem::State::tuned
-                                          : SweepItem::State::fresh;  // another tuner stored it meanwhile
+                                          : SweepItem::State::fresh;  // another tuner has stored a winner meanwhile
     stopped_ = item.result->interrupted;
     engine_.set_idle_hook({});
 }

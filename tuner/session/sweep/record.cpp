@@ -80,7 +80,7 @@ void Recorder::set_up() {
     session_->ensure();
 }
 
-// A few more than there are compilers: all at once would keep every cubin in memory.
+// Submits a few more than there are compilers. Submitting all at once would keep every cubin in memory.
 void Recorder::submit_more() {
     const jit::Target target = engine_.target();
     const Candidates::Part& part = candidates_.parts().front();
@@ -132,7 +132,7 @@ RunOutcome Recorder::measure(std::size_t point, const Instance& instance, bool v
     return outcome;
 }
 
-// Alternates between them, so that a drift of the card favours none.
+// Alternates between the best points, so that a drift of the card favours none.
 void Recorder::refine() {
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t i = 0; i < points_.size(); ++i) {

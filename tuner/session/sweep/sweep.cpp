@@ -35,7 +35,7 @@ class Sweep {
     int tuned_ = 0;
 };
 
-// Fresh problems are recognised before any process starts.
+// A problem with a valid winner is recognised before any process starts.
 void Sweep::sort_out(const std::vector<Problem>& problems) {
     for (const Problem& problem : problems) {
         SweepItem item;
@@ -76,7 +76,7 @@ std::vector<SweepItem> Sweep::run(const std::vector<Problem>& problems) {
     return std::move(items_);
 }
 
-// For problems that other processes were tuning: their winners are there by now, or will be soon, or the problem is free again.
+// Looks again at problems that other processes were tuning. They have winners by now, or will have them soon, or are free again.
 void Sweep::look_again() {
     if (!in_work_.empty() && services_.observer != nullptr)
         services_.observer->on_warning("another process is tuning " + std::to_string(in_work_.size()) +
