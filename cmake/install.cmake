@@ -1,10 +1,10 @@
-# What `cmake --install` puts where: the library, its two headers, the CMake package, pkg-config, the shipped winners, the command.
+# What `cmake --install` puts where: the library, its headers, the CMake package, pkg-config, the shipped winners, the command.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS autotune_shared EXPORT autotuneTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
-install(FILES include/autotune/autotune.h include/autotune/autotune.hpp
+install(FILES include/autotune/autotune.h include/autotune/autotune.hpp include/autotune/verdicts.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/autotune COMPONENT development)
 
 set(AUTOTUNE_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/autotune)

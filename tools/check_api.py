@@ -16,6 +16,7 @@ import re
 import sys
 
 HEADER = "include/autotune/autotune.h"
+FURTHER = "include/autotune/verdicts.h"  # its statuses are those of the first
 FUNCTION = re.compile(r"AUTOTUNE_API\s+[^;(]*?(\w+)\(([^;]*)\);", re.S)
 STRUCT = re.compile(r"(?:/\*((?:[^*]|\*(?!/))*)\*/\n)?typedef struct (\w+) \{\n(.*?)\n\} \w+;", re.S)
 NUMBER = re.compile(r"^\s*(?:size_t|int64_t|int|double|float)\s+([^;]+);(.*)$")
@@ -51,8 +52,7 @@ def wrong_errors(comment, is_status, known):
     return f"names {unknown[0]}, which is no status" if unknown else None
 
 
-def wrong_functions(text):
-    known = statuses(text)
+def wrong_functions(text, known):
     for found in FUNCTION.finditer(text):
         name = found.group(1)
         comment = comment_above(text, found.start())
@@ -86,11 +86,15 @@ def wrong_structs(text):
 
 
 def main():
-    path = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent / HEADER)
-    text = path.read_text()
-    breaches = [*wrong_functions(text), *wrong_structs(text)]
+    root = pathlib.Path(__file__).resolve().parent.parent
+    paths = [pathlib.Path(sys.argv[1])] if len(sys.argv) > 1 else [root / HEADER, root / FURTHER]
+    known = statuses(paths[0].read_text())
+    breaches = []
+    for path in paths:
+        text = path.read_text()
+        breaches += [f"{path.name}: {each}" for each in (*wrong_functions(text, known), *wrong_structs(text))]
     for breach in breaches:
-        print(f"{path.name}: {breach}")
+        print(breach)
     print(f"interface: {len(breaches) or 'no'} breach{'es' if len(breaches) > 1 else ''}")
     return 1 if breaches else 0
 

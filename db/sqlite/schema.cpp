@@ -131,17 +131,27 @@ CREATE TABLE learning(
     PRIMARY KEY(device, family, template, nvrtc, class)) STRICT, WITHOUT ROWID;
 )sql";
 
+// Schema 7: how our kernels do in a caller's program beside another library's, as autotune.torch's tune() finds. `problem` is the
+// caller's text. Rows refer to no other table.
+constexpr const char* kStep7 = R"sql(
+CREATE TABLE verdict(
+    id INTEGER PRIMARY KEY, problem TEXT NOT NULL, device TEXT NOT NULL, rival TEXT NOT NULL,
+    in_stream REAL NOT NULL CHECK(in_stream > 0), in_graphs REAL NOT NULL CHECK(in_graphs > 0), date TEXT NOT NULL) STRICT;
+CREATE UNIQUE INDEX verdict_key ON verdict(problem, device, rival);
+)sql";
+
 // A new file runs all these steps, so a new file and a migrated one cannot differ.
 struct Step {
     const char* sql;
     const char* stamp;  // a pragma takes no parameter
 };
-constexpr std::array<Step, 6> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
+constexpr std::array<Step, 7> kSteps = {{{kStep1, "PRAGMA user_version = 1"},
                                          {kStep2, "PRAGMA user_version = 2"},
                                          {kStep3, "PRAGMA user_version = 3"},
                                          {kStep4, "PRAGMA user_version = 4"},
                                          {kStep5, "PRAGMA user_version = 5"},
-                                         {kStep6, "PRAGMA user_version = 6"}}};
+                                         {kStep6, "PRAGMA user_version = 6"},
+                                         {kStep7, "PRAGMA user_version = 7"}}};
 constexpr const char* kStampApplication = "PRAGMA application_id = 1096045902";
 static_assert(kApplicationId == 1096045902);
 

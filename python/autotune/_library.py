@@ -104,6 +104,22 @@ class FactsStruct(ctypes.Structure):
     ]
 
 
+class VerdictStruct(ctypes.Structure):
+    """autotune_verdict."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("problem", ctypes.c_char_p),
+        ("device", ctypes.c_char_p),
+        ("rival", ctypes.c_char_p),
+        ("in_stream", ctypes.c_double),
+        ("in_graphs", ctypes.c_double),
+    ]
+
+
+VerdictFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(VerdictStruct))
+
+
 def _load(kind: Type[ctypes.CDLL]) -> ctypes.CDLL:
     path = FOLDER / "lib" / "libautotune.so"
     try:
@@ -147,6 +163,10 @@ plan_info = _declare(_library, "autotune_plan_info", ctypes.c_int, _p, ctypes.PO
 plan_is_outdated = _declare(_library, "autotune_plan_is_outdated", ctypes.c_int, _p, ctypes.POINTER(ctypes.c_int))
 plan_destroy = _declare(_library, "autotune_plan_destroy", None, _p)
 tuned = _declare(_library, "autotune_tuned", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.POINTER(CallStruct), _p)
+put_verdicts = _declare(_library, "autotune_put_verdicts", ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(VerdictStruct), ctypes.c_size_t)
+read_verdicts = _declare(_library, "autotune_read_verdicts", ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, VerdictFunction, _p)
+
+
 def check(status: int) -> None:
     """Raises the exception for a status other than success, with the library's message."""
     if status != 0:

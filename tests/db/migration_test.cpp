@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/sqlite/schema.h"
+#include "db/verdicts.h"
 #include "tests/db/sample.h"
 
 namespace autotune::db {
@@ -78,6 +79,15 @@ TEST(Migration, KeepsTheRowsOfSchema2AndDropsItsOrphans) {
     Query rows = backup.query("SELECT count(*) FROM evidence");
     ASSERT_TRUE(rows.next());
     EXPECT_EQ(rows.integer(), 3);  // the dropped rows are in the backup
+}
+
+TEST(Migration, GivesAnOlderFileATableOfVerdicts) {
+    const TempFolder folder;
+    make_schema1_file(folder / "old.db");
+    const Verdict one{.problem = "x", .device = "a card", .rival = "torch", .in_stream = 1, .in_graphs = 2};
+    put_verdicts({.path = folder / "old.db"}, std::vector{one});
+    EXPECT_THAT(read_verdicts({.path = folder / "old.db", .read_only = true}, ""), SizeIs(1));
+    EXPECT_THAT(Store::open({.path = folder / "old.db"}).list({}), SizeIs(1));
 }
 
 TEST(Migration, OfManyOpenersLeavesOneBackup) {

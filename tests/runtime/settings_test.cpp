@@ -1,5 +1,6 @@
 #include "src/runtime/api/settings.h"
 
+#include <autotune/verdicts.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -228,6 +229,56 @@ TEST(Settings, LeaveWhatIsNoRelativePath) {
     EXPECT_EQ(settings.database, ":memory:");
     EXPECT_EQ(settings.nvrtc, "libnvrtc.so.13");
     EXPECT_EQ(settings.cache_folder, "");
+}
+
+// ---- verdicts, which need no handle ----
+
+class VerdictsOfC : public ::testing::Test {
+  protected:
+    static autotune_verdict verdict(const char* problem) {
+        return {.struct_size = sizeof(autotune_verdict),
+                .problem = problem,
+                .device = "a card",
+                .rival = "torch",
+                .in_stream = 2,
+                .in_graphs = 3};
+    }
+    std::vector<std::string> read(const char* rival) {
+        std::vector<std::string> found;
+        const auto use = [](void* user, const autotune_verdict* one) {
+            static_cast<std::vector<std::string>*>(user)->push_back(std::string(one->problem) + " " + one->device + " " +
+                                                                    std::to_string(one->in_graphs));
+        };
+        EXPECT_EQ(autotune_read_verdicts(path_.c_str(), rival, use, &found), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        return found;
+    }
+
+    std::string path_ = std::filesystem::temp_directory_path() / ("autotune-verdicts-" + std::to_string(::getpid()) + ".db");
+    void TearDown() override { std::filesystem::remove(path_); }
+};
+
+TEST_F(VerdictsOfC, ComeBack) {
+    EXPECT_TRUE(read(nullptr).empty());
+    const std::array given = {verdict("x"), verdict("y")};
+    ASSERT_EQ(autotune_put_verdicts(path_.c_str(), given.data(), given.size()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    EXPECT_EQ(read("torch"), (std::vector<std::string>{"x a card 3.000000", "y a card 3.000000"}));
+    EXPECT_EQ(read(nullptr).size(), 2U);
+    EXPECT_TRUE(read("another").empty());
+}
+
+TEST_F(VerdictsOfC, RefuseWhatIsNone) {
+    EXPECT_EQ(autotune_put_verdicts(path_.c_str(), nullptr, 1), AUTOTUNE_INVALID_ARGUMENT);
+    autotune_verdict bad = verdict("x");
+    bad.in_stream = 0;
+    EXPECT_EQ(autotune_put_verdicts(path_.c_str(), &bad, 1), AUTOTUNE_INVALID_ARGUMENT);
+    bad = verdict(nullptr);
+    EXPECT_EQ(autotune_put_verdicts(path_.c_str(), &bad, 1), AUTOTUNE_INVALID_ARGUMENT);
+    bad = verdict("x");
+    bad.struct_size = 3;
+    EXPECT_EQ(autotune_put_verdicts(path_.c_str(), &bad, 1), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_read_verdicts(path_.c_str(), nullptr, nullptr, nullptr), AUTOTUNE_INVALID_ARGUMENT);
+    EXPECT_EQ(autotune_put_verdicts("/dev/null/a.db", nullptr, 0), AUTOTUNE_INTERNAL_ERROR);
+    EXPECT_NE(std::string(autotune_last_error(nullptr)).find("/dev/null"), std::string::npos);
 }
 
 }  // namespace

@@ -1,18 +1,22 @@
 """Verdicts of tune(): how ours does against aten's own kernel on a device, in a stream and in a CUDA graph. A patch takes over what has won.
 
-They stand in a file of lines beside the database, so that every process decides alike and none races. A line is appended by one write, and the last
-one of a problem counts. A verdict holds for one device, torch and cuBLAS: with another torch the calls stay with aten until they are tuned again.
+They stand in the database (include/autotune/verdicts.h), so that every process decides alike and none races. A verdict holds for one device, torch and
+cuBLAS: with another torch the calls stay with aten until they are tuned again.
 """
 
+import ctypes
 import functools
 import importlib.metadata
 import json
 import os
 import pathlib
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+import warnings
+from typing import Any, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 
+from .. import _library
+from ..errors import Error
 from ..problem import Problem, Tensor
 
 
@@ -20,15 +24,6 @@ class Verdict(NamedTuple):
     problem: Problem
     in_stream: float  # aten's time over ours
     in_graphs: float
-
-
-def path() -> pathlib.Path:
-    database = os.environ.get("AUTOTUNE_DB")
-    if database:
-        return pathlib.Path(f"{database}.torch.jsonl")
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
-    return folder / "autotune" / "autotune.db.torch.jsonl"
 
 
 @functools.lru_cache(maxsize=None)
@@ -48,51 +43,104 @@ def device_of(index: int) -> str:
 
 
 def store(verdicts: Iterable[Verdict], device: str) -> None:
-    """Raises OSError where the file cannot be written."""
-    file = path()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(
-        json.dumps({**_written(each.problem), "device": device, "against": against(), "in_stream": each.in_stream, "in_graphs": each.in_graphs}) + "\n"
-        for each in verdicts
-    )
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(descriptor, lines.encode())
-    finally:
-        os.close(descriptor)
+    """Raises Error where the database cannot be written."""
+    _take_old_file()
+    _put([(text_of(each.problem), device, against(), each.in_stream, each.in_graphs) for each in verdicts])
 
 
 def load(device: Optional[str] = None) -> List[Verdict]:
-    """Those of a device, or of all, against this torch. Lines that cannot be read are left out."""
+    """Those of a device, or of all, against this torch. A database that cannot be read is a warning."""
     try:
-        state = os.stat(path())
-    except OSError:
+        _take_old_file()
+        return [Verdict(problem, in_stream, in_graphs) for problem, of, in_stream, in_graphs in _read(against()) if device in (None, of)]
+    except Error as error:
+        warnings.warn(f"autotune.torch.patch() leaves all calls to torch: {error}", RuntimeWarning, stacklevel=2)
         return []
-    return list(_loaded(path(), state.st_mtime_ns, state.st_size, device, against()))
 
 
-@functools.lru_cache(maxsize=16)
-def _loaded(file: pathlib.Path, changed_ns: int, size: int, device: Optional[str], rival: str) -> Tuple[Verdict, ...]:
-    found: Dict[Tuple[str, Problem], Verdict] = {}
-    for line in file.read_text().splitlines():
+_Row = Tuple[str, str, str, float, float]  # problem, device, rival, in_stream, in_graphs
+
+
+def _put(rows: List[_Row]) -> None:
+    structs = (_library.VerdictStruct * max(len(rows), 1))()
+    for struct, (problem, device, rival, in_stream, in_graphs) in zip(structs, rows):
+        struct.struct_size = ctypes.sizeof(_library.VerdictStruct)
+        struct.problem, struct.device, struct.rival = problem.encode(), device.encode(), rival.encode()
+        struct.in_stream, struct.in_graphs = in_stream, in_graphs
+    _library.check(_library.put_verdicts(None, structs, len(rows)))
+
+
+def _read(rival: str) -> List[Tuple[Problem, str, float, float]]:
+    rows: List[Tuple[str, str, float, float]] = []
+
+    def use(_: Any, verdict: Any) -> None:
+        row = verdict.contents
+        rows.append((row.problem.decode(), row.device.decode(), row.in_stream, row.in_graphs))
+
+    _library.check(_library.read_verdicts(None, rival.encode(), _library.VerdictFunction(use), None))
+    read = ((problem_of(text), device, in_stream, in_graphs) for text, device, in_stream, in_graphs in rows)
+    return [(problem, *rest) for problem, *rest in read if problem is not None]
+
+
+def text_of(problem: Problem) -> str:
+    """`gemm beta="zero" a:bf16:16x4096:4096x1:16 b:... c:...`: attributes as JSON, tensors with type, shape, strides and alignment."""
+    attributes = [f"{name}={json.dumps(value).replace(' ', chr(92) + 'u0020')}" for name, value in sorted(problem.attributes.items())]
+    tensors = [f"{name}:{each.dtype}:{_joined(each.shape)}:{_joined(each.strides)}:{each.align}" for name, each in problem.tensors.items()]
+    return " ".join([problem.op, *attributes, *tensors])
+
+
+def _joined(numbers: Iterable[int]) -> str:
+    return "x".join(map(str, numbers))
+
+
+@functools.lru_cache(maxsize=8192)
+def problem_of(text: str) -> Optional[Problem]:
+    """None for what is no problem: another version's, or another program's."""
+    op, *words = text.split(" ")
+    attributes, tensors = {}, {}
+    try:
+        for word in words:
+            name, equals, value = word.partition("=")
+            if equals and ":" not in name:
+                attributes[name] = json.loads(value)
+                continue
+            name, dtype, shape, strides, align = word.split(":")
+            tensors[name] = Tensor(dtype, *(tuple(int(each) for each in numbers.split("x")) for numbers in (shape, strides)), int(align))
+        return Problem(op, tensors, attributes) if tensors else None
+    except (ValueError, TypeError, Error):
+        return None
+
+
+def _old_file() -> pathlib.Path:
+    """Where verdicts stood before the database had them: a file of lines beside it."""
+    database = os.environ.get("AUTOTUNE_DB")
+    if database:
+        return pathlib.Path(f"{database}.torch.jsonl")
+    data = os.environ.get("XDG_DATA_HOME", "")
+    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
+    return folder / "autotune" / "autotune.db.torch.jsonl"
+
+
+def _take_old_file() -> None:
+    """Puts the lines of such a file into the database, once: it is renamed. Lines that cannot be read are left out."""
+    try:
+        file = _old_file()
+        lines = file.read_text().splitlines()
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        return
+    rows: List[_Row] = []
+    for line in lines:
         try:
             record = json.loads(line)
-            if record["against"] == rival and device in (None, record["device"]):
-                problem = _read(record)
-                found[record["device"], problem] = Verdict(problem, float(record["in_stream"]), float(record["in_graphs"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
+            tensors = {
+                name: Tensor(dtype, tuple(shape), tuple(strides), align) for name, (dtype, shape, strides, align) in record["tensors"].items()
+            }
+            problem = Problem(record["op"], tensors, record["attributes"])
+            rows.append((text_of(problem), str(record["device"]), str(record["against"]), float(record["in_stream"]), float(record["in_graphs"])))
+        except (ValueError, KeyError, TypeError, AttributeError, Error):
             continue
-    return tuple(found.values())
-
-
-def _written(problem: Problem) -> Dict[str, Any]:
-    tensors = {name: [each.dtype, list(each.shape), list(each.strides), each.align] for name, each in problem.tensors.items()}
-    return {"op": problem.op, "tensors": tensors, "attributes": dict(problem.attributes)}
-
-
-def _read(record: Dict[str, Any]) -> Problem:
-    def tensor(written: Tuple[Any, ...]) -> Tensor:
-        dtype, shape, strides, align = written
-        return Tensor(dtype, tuple(shape), tuple(strides), align)
-
-    return Problem(record["op"], {name: tensor(each) for name, each in record["tensors"].items()}, record["attributes"])
+    try:
+        _put(rows)
+        os.replace(file, f"{file}.imported")
+    except (OSError, Error) as error:
+        warnings.warn(f"the verdicts in {file} are not used: they cannot be moved into the database: {error}", RuntimeWarning, stacklevel=3)

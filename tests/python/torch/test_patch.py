@@ -1,8 +1,11 @@
 """patch() at the host's dispatch key: which calls it takes by the verdicts on record, and what it leaves behind. Plans compute on the host."""
 
 import contextlib
+import json
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -211,6 +214,13 @@ class Patched(unittest.TestCase):
                 warnings.simplefilter("error")
                 _patch.Patch(["mm", "bmm"], key="CPU", wait=True).restore()
 
+    def test_misses_leave_out_what_is_no_problem(self):
+        at.clear_misses()
+        with self.patch(note_misses=True):
+            torch.mm(torch.ones(()).expand(5, 8), self.b.float())
+            self.is_taken()
+            self.assertEqual(list(at.misses()), [self.plan.problem])
+
     def test_an_operator_of_which_nothing_has_won_is_not_touched(self):
         self.won(0.9, 0.9)
         self.won(plan=Plan(self.a[None], self.b[None]))
@@ -226,14 +236,56 @@ class Patched(unittest.TestCase):
         for name in ("aten::mm", "aten::bmm"):
             self.assertNotIn("torch_calls", kernel_of(name))
 
-    def test_lines_that_cannot_be_read_are_left_out(self):
+    def test_a_file_of_lines_from_before_is_taken_into_the_database_once(self):
+        file = pathlib.Path(f"{self.database}.torch.jsonl")
+        tensors = {name: [each.dtype, list(each.shape), list(each.strides), each.align] for name, each in self.plan.problem.tensors.items()}
+        line = {"op": "gemm", "tensors": tensors, "attributes": {"beta": "zero"}, "device": HERE, "in_stream": 0.5, "in_graphs": 1.5}
+        lines = [json.dumps({**line, "against": each}) for each in (_verdicts.against(), "another torch")]
+        file.write_text("\n".join(['{"op": "gemm"}', "[1]", "nothing", *lines, '{"cut']))
+        for _ in range(2):
+            self.assertEqual(_verdicts.load(HERE), [_verdicts.Verdict(self.plan.problem, 0.5, 1.5)])
+        self.assertEqual([each.name for each in sorted(self.database.parent.glob("*jsonl*"))], ["autotune.db.torch.jsonl.imported"])
         self.won()
-        with open(_verdicts.path(), "a") as file:
-            file.write('{"op": "gemm"}\n[1]\nnothing\n{"op": "gemm", "tensors": 3, "attributes": {}, "device": "this machine", "against": "x"}\n{"cut')
-        self.assertEqual([each.problem for each in _verdicts.load(HERE)], [self.plan.problem])
+        self.assertEqual(_verdicts.load(HERE)[0].in_stream, 1.2)
 
     def test_a_database_without_verdicts_is_no_error(self):
         self.assertEqual(_verdicts.load(HERE), [])
+        self.assertFalse(self.database.exists())
+
+    def test_a_database_that_cannot_be_read_is_one_warning(self):
+        self.database.write_text("this is no database" * 100)
+        with self.assertWarnsRegex(RuntimeWarning, "leaves all calls to torch: .*autotune.db"), self.patch():
+            self.assertFalse(self.is_taken())
+        with self.assertRaises(autotune.Error):
+            self.won()
+
+    def test_verdicts_of_other_programs_are_left_out(self):
+        self.won()
+        _verdicts._put([(text, HERE, _verdicts.against(), 2.0, 2.0) for text in ("x", "gemm a:bf16:2xq:1:16", "gemm a=", "gemm a:b", 'gemm a:bf16:-1:1:16')])
+        self.assertEqual([each.problem for each in _verdicts.load(HERE)], [self.plan.problem])
+
+    def test_texts_of_problems_come_back(self):
+        q = autotune.Tensor("bf16", (2, 4, 16, 64), (4096, 64, 256, 1), 8)
+        for problem in (
+            self.plan.problem,
+            autotune.Problem("attention", {**dict.fromkeys("qkvo", q), "lse": autotune.Tensor("f32", (2, 4, 16))}, {"mask": "causal", "compute": "tf32"}),
+            autotune.Problem("softmax", {"x": autotune.Tensor("f32", (5,)), "y": autotune.Tensor("f32", (5,))}, {"scale": 0.125, "note": "a b=c:d"}),
+        ):
+            text = _verdicts.text_of(problem)
+            self.assertEqual(_verdicts.problem_of(text), problem, text)
+        self.assertEqual(
+            _verdicts.text_of(self.plan.problem), 'gemm beta="zero" a:bf16:5x8:8x1:16 b:bf16:8x4:4x1:16 c:bf16:5x4:4x1:16'
+        )
+
+    def test_processes_store_at_the_same_time(self):
+        code = (
+            "import sys; from autotune.torch import _verdicts; import autotune\n"
+            "t = autotune.Tensor('bf16', (int(sys.argv[1]), 4))\n"
+            "for i in range(20): _verdicts.store([_verdicts.Verdict(autotune.Problem('softmax', {'x': t, 'y': t}, {'scale': float(i)}), 2.0, 2.0)], 'here')"
+        )
+        children = [subprocess.Popen([sys.executable, "-c", code, str(each)]) for each in (3, 5)]
+        self.assertEqual([child.wait(120) for child in children], [0, 0])
+        self.assertEqual(len(_verdicts.load("here")), 40)
 
     def test_models_copies_and_pickles(self):
         import copy

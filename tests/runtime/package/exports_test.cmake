@@ -1,11 +1,16 @@
-# libautotune.so shows what autotune.h declares, and nothing else. Arguments: NM, LIBRARY, HEADER.
+# libautotune.so shows what its headers declare, and nothing else. Arguments: NM, LIBRARY, HEADERS (separated by commas).
 execute_process(COMMAND ${NM} -D --defined-only -j ${LIBRARY} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "@@?AUTOTUNE_0" "" names "${names}")
 string(STRIP "${names}" names)
 string(REPLACE "\n" ";" exported "${names}")
 list(REMOVE_ITEM exported AUTOTUNE_0)
 
-file(READ ${HEADER} text)
+string(REPLACE "," ";" headers "${HEADERS}")
+set(text)
+foreach(header IN LISTS headers)
+  file(READ ${header} more)
+  string(APPEND text "${more}")
+endforeach()
 string(REGEX MATCHALL "AUTOTUNE_API [^;(]*(autotune_[a-z_]+)\\(" found "${text}")
 set(declared)
 foreach(one IN LISTS found)

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "db/portfolio.h"
+#include "db/verdicts.h"
 #include "src/records/json_line.h"
 #include "tests/support/embedded_catalogue.h"
 #include "tests/tools/cli_bench.h"
@@ -125,6 +126,31 @@ TEST(MissesListed, AreShownUpToALimit) {
     EXPECT_EQ(json["shown"], 2);
     EXPECT_EQ(json["misses"].size(), 2U);
     EXPECT_EQ(json["misses"][0]["count"], 120);
+}
+
+TEST(VerdictsListed, NewestFirstAndInDoctor) {
+    CliBench autotune;
+    const std::string path = autotune.folder + "/a.db";
+    EXPECT_EQ(autotune({"show", "--verdicts"}).out, "no verdicts are stored; autotune.torch.tune() in Python stores them\n");
+    EXPECT_THAT(autotune({"doctor", "--db", path}).out, Not(HasSubstr("verdicts")));
+    std::vector<db::Verdict> verdicts;
+    for (int i = 0; i < 60; ++i)
+        verdicts.push_back({.problem = "gemm " + std::to_string(i),
+                            .device = "a card",
+                            .rival = "torch 2.11",
+                            .in_stream = i < 20 ? 1.25 : 0.5,
+                            .in_graphs = 0.75});
+    db::put_verdicts({.path = path}, verdicts);
+    const std::string text = autotune({"show", "--verdicts", "--db", path}).out;
+    EXPECT_THAT(text, AllOf(HasSubstr("gemm 59"), HasSubstr("gemm 10"), Not(HasSubstr("gemm 9\n")), HasSubstr("0.750"),
+                            HasSubstr("... and 10 more; --limit 0 shows all\n")));
+    const auto json = autotune({"show", "--verdicts", "--db", path, "--limit", "0", "--json"}).json();
+    EXPECT_EQ(json["total"], 60);
+    ASSERT_EQ(json["verdicts"].size(), 60U);
+    EXPECT_EQ(json["verdicts"][59]["problem"], "gemm 0");
+    EXPECT_EQ(json["verdicts"][59]["in_stream"], 1.25);
+    EXPECT_THAT(autotune({"doctor", "--db", path}).out,
+                HasSubstr("against torch 2.11: ours wins 20 of 60. `autotune show --verdicts` lists them"));
 }
 
 // A version that compared each problem with all earlier ones did not finish 10,000 in two minutes.

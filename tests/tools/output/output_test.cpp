@@ -175,6 +175,7 @@ TEST(Json, EveryCommandPrintsOneDocument) {
         {"explain", "--op", "hgemm", "--shape", "16,8x8x8", "--arch", "sm_80,sm_90a"},
         {"show"},
         {"show", "--misses"},
+        {"show", "--verdicts"},
         {"verify"},
         {"verify", "--database-only"},
         {"export"},

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "db/verdicts.h"
 #include "src/core/error.h"
 #include "src/core/system/private_folder.h"
 #include "tools/cli/command.h"
@@ -186,6 +187,28 @@ std::vector<Finding> look_at_learning(Session& session, const std::optional<Gpu>
     }
 }
 
+// Verdicts of autotune.torch, by which its patch takes calls over; no finding if there are none.
+std::vector<Finding> look_at_verdicts(Session& session) {
+    try {
+        (void)session.open_store_if_any();
+        db::OpenOptions options = session.store_options();
+        options.on_warning = {};                            // the store has told them
+        std::map<std::string, std::pair<int, int>> rivals;  // all, and those that ours has won
+        for (const db::Verdict& one : db::read_verdicts(options, "")) {
+            auto& [all, won] = rivals[one.rival];
+            ++all;
+            won += std::max(one.in_stream, one.in_graphs) >= 1 ? 1 : 0;
+        }
+        std::string text;
+        for (const auto& [rival, counts] : rivals)
+            text += fmt::format("{}against {}: ours wins {} of {}", text.empty() ? "" : "; ", rival, counts.second, counts.first);
+        if (text.empty()) return {};
+        return {{"verdicts", Health::ok, text + ". `autotune show --verdicts` lists them"}};
+    } catch (const Error&) {
+        return {};  // the check of the database reports it
+    }
+}
+
 // Whether several machines share the folder's file system, where SQLite's locks cannot be trusted.
 bool is_network_folder(const std::string& folder) {
     constexpr long nfs = 0x6969, smb = 0x517B, smb2 = 0xFE534D42, cifs = 0xFF534D42, fuse = 0x65735546, lustre = 0x0BD00BD0;
@@ -233,6 +256,7 @@ std::vector<Finding> look_at_everything(Session& session) {
     findings.push_back(look_at_database(session));
     for (Finding& finding : look_at_winners(session, gpu)) findings.push_back(std::move(finding));
     for (Finding& finding : look_at_learning(session, gpu)) findings.push_back(std::move(finding));
+    for (Finding& finding : look_at_verdicts(session)) findings.push_back(std::move(finding));
     findings.push_back(look_at_database_folder(session));
     findings.push_back(look_at_place("cubin cache", session.places().cache()));
     findings.push_back(look_at_place("state folder", session.places().state()));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "db/verdicts.h"
 #include "src/core/error.h"
 #include "src/dispatch/rules/stored_winner.h"
 #include "tools/cli/command.h"
@@ -106,6 +107,47 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t
     return ExitCode::done;
 }
 
+// Lists how our kernels do beside torch's in a caller's program, as autotune.torch has found.
+ExitCode show_verdicts(Session& session, const db::WinnerStore& store, std::size_t limit) {
+    db::OpenOptions options = session.store_options();
+    options.on_warning = {};  // the store has told them
+    std::vector<db::Verdict> verdicts = db::read_verdicts(options, "");
+    std::reverse(verdicts.begin(), verdicts.end());  // the newest first
+    const std::size_t total = verdicts.size();
+    verdicts.resize(std::min(total, limit));
+    if (!session.plain()) {
+        std::vector<Json> rows;
+        for (const db::Verdict& one : verdicts) {
+            rows.push_back({{"problem", one.problem},
+                            {"device", one.device},
+                            {"rival", one.rival},
+                            {"in_stream", one.in_stream},
+                            {"in_graphs", one.in_graphs},
+                            {"date", one.date}});
+        }
+        if (session.csv()) session.out() << csv_of(rows);
+        if (session.json())
+            print_json(session, {{"database", store.path()}, {"total", total}, {"shown", verdicts.size()}, {"verdicts", rows}});
+        return ExitCode::done;
+    }
+    Table table({{"in a stream"},
+                 {"in a graph"},
+                 {"against", Table::Align::wrap},
+                 {"device", Table::Align::wrap},
+                 {"date", Table::Align::left},
+                 {"problem", Table::Align::wrap}});
+    for (const db::Verdict& one : verdicts) {
+        table.add({fmt::format("{:.3f}", one.in_stream), fmt::format("{:.3f}", one.in_graphs), one.rival, one.device,
+                   one.date.substr(0, 10), one.problem});
+    }
+    session.out() << (total == 0         ? "no verdicts are stored; autotune.torch.tune() in Python stores them\n"
+                      : verdicts.empty() ? ""
+                                         : table.to_string(session.text_columns()));
+    if (total > verdicts.size())
+        session.out() << fmt::format("... and {} more; --limit 0 shows all\n", count_text(total - verdicts.size()));
+    return ExitCode::done;
+}
+
 // The rows of one `show`. They are printed while they are read, so a database of a million winners needs no more memory than one
 // of a thousand.
 class Listing {
@@ -175,6 +217,7 @@ ExitCode run_show(Session& session, const Arguments& arguments) {
     const db::WinnerStore& store = session.open_store_to_read();
     const std::size_t most = limit == 0 ? SIZE_MAX : static_cast<std::size_t>(limit);
     if (arguments.has("misses")) return show_misses(session, store, most);
+    if (arguments.has("verdicts")) return show_verdicts(session, store, most);
     announce_checks(session, std::min<std::uint64_t>(most, scan_rows(store, filter, 0, [](const db::Winner&) { return true; })));
     Listing listing(session, store, filter, most);
     if (session.csv()) {
@@ -194,11 +237,13 @@ Command show_command() {
             .about = "list the winners of the database",
             .examples = {"autotune show", "autotune show --op hgemm --shape 4096x4096x2048 --json", "autotune show --misses"},
             .flags = problem_flags() +
-                     std::vector<Flag>{shapes_flag(),
-                                       {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
-                                       {"limit", "N", "rows at most; 0: all; default 50", false, {}, integer_value({.least = 0})},
-                                       {"misses", "", "problems the library was asked for and had no winner", false, {}},
-                                       full_flag()} +
+                     std::vector<Flag>{
+                         shapes_flag(),
+                         {"device-key", "KEY", "only rows of this device, as --json names it", false, {}},
+                         {"limit", "N", "rows at most; 0: all; default 50", false, {}, integer_value({.least = 0})},
+                         {"misses", "", "problems the library was asked for and had no winner", false, {}},
+                         {"verdicts", "", "times of torch's kernels over ours, as autotune.torch.tune() found them", false, {}},
+                         full_flag()} +
                      store_flags() + table_flags(),
             .takes_op_options = true,
             .words = "",
