@@ -8,6 +8,7 @@
 
 #include "src/core/error.h"
 #include "src/core/space/config_domain.h"
+#include "src/core/space/config_list.h"
 #include "tests/support/spread_configs.h"
 
 namespace autotune {
@@ -118,6 +119,43 @@ TEST(SearchSpace, ASampleOfASmallSpaceIsAllOfIt) {
     const std::vector<Config> all = space.enumerate();
     EXPECT_EQ(space.sample({}, all.size()), all);
     EXPECT_TRUE(space.sample({{"warps", 4}}, 10).empty());
+}
+
+// ---- lists ----
+
+TEST(ConfigList, HoldsWhatItWasMadeOf) {
+    const SearchSpace space = tiles();
+    const std::vector<Config> all = space.enumerate();
+    const ConfigList list(space.parameters, all);
+    ASSERT_EQ(list.size(), all.size());
+    Config read = list[0];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(list[i], all[i]);
+        list.read(i, read);
+        EXPECT_EQ(read, all[i]);
+        EXPECT_EQ(list.find(all[i]), i);
+    }
+    EXPECT_EQ(list.find({{"block_m", 16}}), std::nullopt) << "another space's";
+}
+
+TEST(ConfigList, InsertsOnceAndInOrder) {
+    const SearchSpace space = tiles();
+    std::vector<Config> all = space.enumerate();
+    const Config missing = all[1];
+    all.erase(all.begin() + 1);
+    ConfigList list(space.parameters, all);
+    EXPECT_EQ(list.find(missing), std::nullopt);
+    list.insert(missing);
+    list.insert(missing);
+    EXPECT_EQ(list.size(), all.size() + 1);
+    EXPECT_EQ(list.find(missing), 1U);
+}
+
+TEST(ConfigList, OfASpaceWithoutParametersHasOne) {
+    const ConfigList list = list_sample(SearchSpace(), {}, 10);
+    ASSERT_EQ(list.size(), 1U);
+    EXPECT_TRUE(list[0].empty());
+    EXPECT_EQ(list.find({}), 0U);
 }
 
 TEST(SpreadConfigs, LieAtEqualDistancesInTheOrderOfEnumeration) {

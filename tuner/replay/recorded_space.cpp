@@ -20,7 +20,7 @@ std::optional<double> RecordedSpace::best_us() const {
 Domain make_domain(const RecordedSpace& space) {
     std::vector<Config> points;
     for (const RecordedSpace::Row& row : space.rows) points.push_back(row.config);
-    Domain domain = make_domain({{.parameters = space.parameters, .points = points}});
+    Domain domain = make_domain({{.parameters = space.parameters, .points = {space.parameters, points}}});
     std::vector<std::optional<double>> priors;
     for (const RecordedSpace::Row& row : space.rows) priors.push_back(row.prior);
     domain.prior = [priors = std::move(priors)](std::size_t point) { return priors.at(point); };

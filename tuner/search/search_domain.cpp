@@ -15,16 +15,13 @@
 namespace autotune::tuner {
 namespace {
 
-// Index of a value in each parameter's domain.
-using Position = std::vector<int>;
-
 // A part's points as positions in its own parameters' domains, each encoded as one number with a digit per parameter.
 class PartTable {
   public:
     PartTable(std::size_t first, std::span<const Parameter> parameters);
 
     std::size_t first() const { return first_; }
-    std::uint64_t number_of(const Position& position) const;
+    std::uint64_t number_of(std::span<const std::uint16_t> position) const;
     void add(std::uint64_t number);
     // Call after the last add().
     void sort() { std::sort(by_number_.begin(), by_number_.end()); }
@@ -54,9 +51,9 @@ PartTable::PartTable(std::size_t first, std::span<const Parameter> parameters) :
     }
 }
 
-std::uint64_t PartTable::number_of(const Position& position) const {
+std::uint64_t PartTable::number_of(std::span<const std::uint16_t> position) const {
     std::uint64_t number = 0;
-    for (std::size_t p = 0; p < position.size(); ++p) number += weights_[p] * static_cast<std::uint64_t>(position[p]);
+    for (std::size_t p = 0; p < position.size(); ++p) number += weights_[p] * position[p];
     return number;
 }
 
@@ -111,7 +108,7 @@ struct Tables {
         }
         return result;
     }
-    Position position_of(std::size_t point) const {
+    std::vector<int> position_of(std::size_t point) const {
         const auto from = coordinates.begin() + static_cast<std::ptrdiff_t>(point * dimensions);
         return {from, from + static_cast<std::ptrdiff_t>(dimensions)};
     }
@@ -150,12 +147,6 @@ int position_of(const std::vector<std::int64_t>& values, std::int64_t value) {
     return static_cast<int>(found - values.begin());
 }
 
-// A point's value of a parameter. If the config is in declared order, the index gives it without a search.
-std::int64_t value_of(const Config& config, std::size_t p, const std::string& name) {
-    const auto& values = config.values();
-    return p < values.size() && values[p].first == name ? values[p].second : config[name];
-}
-
 void add_part(const DomainPart& part, const std::map<std::string, Column>& columns, Tables& tables) {
     PartTable table(tables.instances.size(), part.parameters);
     std::vector<const Column*> column_of;
@@ -166,21 +157,19 @@ void add_part(const DomainPart& part, const std::map<std::string, Column>& colum
         for (const std::int64_t value : parameter.values) shared.push_back(position_of(column_of.back()->values, value));
     }
     std::unordered_map<std::uint64_t, std::size_t> instances;  // first point of each compile part
-    Position own(part.parameters.size()), compile_part(part.parameters.size());
-    tables.coordinates.reserve(tables.coordinates.size() + part.points.size() * tables.dimensions);
-    std::vector<std::int16_t> coordinates(tables.dimensions);
-    for (const Config& config : part.points) {
-        std::fill(coordinates.begin(), coordinates.end(), std::int16_t{-1});
-        coordinates[0] = static_cast<std::int16_t>(tables.parts.size());
-        for (std::size_t p = 0; p < part.parameters.size(); ++p) {
-            const Parameter& parameter = part.parameters[p];
-            own[p] = position_of(parameter.values, value_of(config, p, parameter.name));
-            compile_part[p] = parameter.kind == ParameterKind::compile ? own[p] : 0;
-            coordinates[column_of[p]->index] = static_cast<std::int16_t>(shared_positions[p][static_cast<std::size_t>(own[p])]);
-        }
+    instances.reserve(part.points.size());
+    std::vector<std::uint16_t> compile_part(part.parameters.size());
+    tables.coordinates.resize(tables.coordinates.size() + part.points.size() * tables.dimensions, std::int16_t{-1});
+    for (std::size_t place = 0; place < part.points.size(); ++place) {
+        const std::span<const std::uint16_t> own = part.points.positions(place);
         const std::size_t number = tables.instances.size();
+        const std::span coordinates = std::span(tables.coordinates).subspan(number * tables.dimensions, tables.dimensions);
+        coordinates[0] = static_cast<std::int16_t>(tables.parts.size());
+        for (std::size_t p = 0; p < own.size(); ++p) {
+            compile_part[p] = part.parameters[p].kind == ParameterKind::compile ? own[p] : std::uint16_t{0};
+            coordinates[column_of[p]->index] = static_cast<std::int16_t>(shared_positions[p][own[p]]);
+        }
         tables.instances.push_back(instances.try_emplace(table.number_of(compile_part), number).first->second);
-        tables.coordinates.insert(tables.coordinates.end(), coordinates.begin(), coordinates.end());
         table.add(table.number_of(own));
     }
     table.sort();

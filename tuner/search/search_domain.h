@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "src/core/space/config.h"
+#include "src/core/space/config_list.h"
 #include "src/core/space/search_space.h"
 #include "tuner/search/search.h"
 
@@ -13,7 +13,7 @@ namespace autotune::tuner {
 // One family's part of a domain: its parameters and the legal configs to search, each with exactly these parameters.
 struct DomainPart {
     std::span<const Parameter> parameters;
-    std::span<const Config> points;
+    ConfigList points;
 };
 
 // A domain over the points of all parts, numbered in order: part 0's points first. Neighbours stay within a part: they differ in

@@ -1,10 +1,10 @@
 #include "src/core/space/search_space.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "src/core/space/config_domain.h"
+#include "src/core/space/config_list.h"
 #include "src/core/space/space_walk.h"
 
 namespace autotune {
@@ -96,35 +96,11 @@ std::vector<Config> SearchSpace::enumerate(const Config& pins, std::size_t limit
     return configs;
 }
 
-// Algorithm R (Vitter, 1985), in one walk: the n-th config draws a random place among n and is kept if that place is in the
-// sample.
 std::vector<Config> SearchSpace::sample(const Config& pins, std::size_t limit) const {
-    std::vector<std::pair<std::uint64_t, Config>> taken;  // each config with its number in the walk
-    std::mt19937_64 random(limit);
-    std::uint64_t seen = 0;
-    SpaceWalk walk(*this, pins);
-    walk.visit_legal([&](const std::vector<std::size_t>& positions) {
-        ++seen;
-        if (taken.size() < limit)
-            taken.emplace_back(seen, walk.config_at(positions));
-        else if (const std::uint64_t place = random() % seen; place < limit)
-            taken[place] = {seen, walk.config_at(positions)};
-        return true;
-    });
-    std::sort(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const ConfigList list = list_sample(*this, pins, limit);
     std::vector<Config> configs;
-    configs.reserve(taken.size());
-    for (auto& [number, config] : taken) configs.push_back(std::move(config));
-    if (seen <= limit) return configs;
-    const auto add = [&](const Config& wanted) {
-        const auto is_as_pinned = [&](const auto& pin) { return wanted.find(pin.first) == pin.second; };
-        if (!contains(wanted) || !std::all_of(pins.values().begin(), pins.values().end(), is_as_pinned)) return;
-        const Config config = canonical(wanted);
-        const auto at = std::lower_bound(configs.begin(), configs.end(), config);
-        if (at == configs.end() || *at != config) configs.insert(at, config);
-    };
-    add(default_config);
-    for (const NamedConfig& each : named) add(each.config);
+    configs.reserve(list.size());
+    for (std::size_t i = 0; i < list.size(); ++i) configs.push_back(list[i]);
     return configs;
 }
 

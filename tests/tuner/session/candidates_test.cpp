@@ -168,7 +168,8 @@ TEST(SearchSpaces, TooLargeToBeListedAreSampledToTheEnd) {
     ASSERT_GT(rows.space.count().legal, Candidates::kMostPointsPerFamily);
     EXPECT_GE(rows.points.size(), Candidates::kMostPointsPerFamily);
     const Parameter& first = rows.space.parameters.front();
-    EXPECT_EQ(rows.points.back()[first.name], rows.space.enumerate({{first.name, first.values.back()}}, 1).at(0)[first.name]);
+    EXPECT_EQ(rows.points[rows.points.size() - 1][first.name],
+              rows.space.enumerate({{first.name, first.values.back()}}, 1).at(0)[first.name]);
     EXPECT_TRUE(candidates.find({"softmax/rows", rows.space.default_config}));
     for (const NamedConfig& each : rows.space.named) EXPECT_TRUE(candidates.find({"softmax/rows", each.config})) << each.name;
 }

@@ -16,6 +16,8 @@ namespace autotune::tuner {
 class Coordinates {
   public:
     explicit Coordinates(const Domain& domain);
+    // The same with the domain's traits as further dimensions.
+    Coordinates with_traits(const Domain& domain) const;
 
     std::size_t points() const { return points_; }
     std::size_t dimensions() const { return extents_.size(); }
@@ -26,6 +28,9 @@ class Coordinates {
     }
 
   private:
+    // Removes dimensions in which all points are the same, and counts positions from 0. `flat`: `dimensions` numbers a point.
+    Coordinates(std::size_t points, std::size_t dimensions, const std::vector<int>& flat);
+
     std::size_t points_;
     std::vector<int> extents_;
     std::vector<std::uint16_t> flat_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <tuple>
 
 #include "src/core/error.h"
 #include "src/core/system/processors.h"
@@ -37,8 +38,8 @@ std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Pro
     return chosen;
 }
 
-std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
-    if (choice.named.empty()) return space.sample(choice.pins, Candidates::kMostPointsPerFamily);
+ConfigList points_of(const SearchSpace& space, const Choice& choice) {
+    if (choice.named.empty()) return list_sample(space, choice.pins, Candidates::kMostPointsPerFamily);
     std::vector<Config> points;
     for (const NamedConfig& named : space.named) {
         if (named.name != choice.named) continue;
@@ -48,7 +49,7 @@ std::vector<Config> points_of(const SearchSpace& space, const Choice& choice) {
         config = space.canonical(config);
         if (space.contains(config)) points.push_back(config);
     }
-    return points;
+    return {space.parameters, points};
 }
 
 // An op may have problems without elements, which the library answers without a kernel.
@@ -80,12 +81,6 @@ auto begin(const Work& work, bool by_another) {
     } catch (const std::system_error&) {
     }
     return std::async(std::launch::deferred, work);
-}
-
-// Inserts into points in ascending order, once.
-void insert(std::vector<Config>& points, const Config& config) {
-    const auto place = std::lower_bound(points.begin(), points.end(), config);
-    if (place == points.end() || *place != config) points.insert(place, config);
 }
 
 // Whether two configs of a family probably work or fail together: few of their compile parameters differ.
@@ -142,14 +137,14 @@ std::unique_ptr<Candidates> Candidates::unlisted(const Catalogue& catalogue, con
 
 // Families in parallel: the largest takes most of a second.
 void Candidates::list() {
-    std::vector<std::future<std::vector<Config>>> points;
+    std::vector<std::future<ConfigList>> points;
     for (const Part& part : parts_)
         points.push_back(begin([this, &part] { return points_of(part.space, choice_); }, parts_.size() > 1));
     for (std::size_t i = 0; i < parts_.size(); ++i) {
         Part& part = parts_[i];
         part.points = points[i].get();
         for (const Candidate& one : first_)
-            if (one.family == part.family->name()) insert(part.points, one.config);
+            if (one.family == part.family->name()) part.points.insert(one.config);
         part.first = size_;
         if (part.points.empty()) refusals_.add(part.family->name(), "no legal config");
         size_ += part.points.size();
@@ -182,14 +177,15 @@ bool Candidates::is_open_to(const Part& part, const Config& config) const {
 }
 
 // Configs on the way from the family's best-predicted start to one that no small change is predicted to improve.
-std::vector<std::pair<double, Candidate>> Candidates::descend(const Part& part) const {
+std::vector<Candidates::Met> Candidates::descend(const Part& part) const {
     constexpr int kMostSteps = 12;
     const std::string family(part.family->name());
-    std::vector<std::pair<double, Candidate>> met;
+    std::vector<Met> met;
     const auto meet = [&](const Config& config) {
-        const auto predicted_us = is_open_to(part, config) ? part.predict_us(config) : std::nullopt;
-        if (predicted_us) met.emplace_back(*predicted_us, Candidate{family, config});
-        return predicted_us.value_or(std::numeric_limits<double>::infinity());
+        const auto plain_us = is_open_to(part, config) ? part.predictor(config) : std::nullopt;
+        if (!plain_us) return std::numeric_limits<double>::infinity();
+        met.push_back({*plain_us * part.errors.factor(config), *plain_us, {family, config}});
+        return met.back().corrected_us;
     };
     Config here;
     double here_us = std::numeric_limits<double>::infinity();
@@ -221,14 +217,13 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
         const Candidate legal{one.family, in->space.canonical(*adopted)};
         if (std::find(first_.begin(), first_.end(), legal) == first_.end()) first_.push_back(legal);
     }
-    std::vector<std::future<std::vector<std::pair<double, Candidate>>>> descents;
+    std::vector<std::future<std::vector<Met>>> descents;
     for (const Part& part : parts_) descents.push_back(begin([this, &part] { return descend(part); }, parts_.size() > 1));
-    std::vector<std::pair<double, Candidate>> met;
+    std::vector<Met> met;
     for (auto& descent : descents) {
-        std::vector<std::pair<double, Candidate>> more = descent.get();
+        std::vector<Met> more = descent.get();
         met.insert(met.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
-    std::sort(met.begin(), met.end());
     const std::vector<Candidate> ordered = in_two_orders(std::move(met), kConsidered);
     const std::size_t known_count = first_.size(), wanted = known_count + kFound;
     for (const Candidate& candidate : ordered) {
@@ -246,22 +241,29 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
 // The corrections may be wrong for this problem, and would hide the candidates that the cost models alone put first: of 30
 // products that were swept twice, after different problems, one got a kernel that took a third longer. So one candidate in four
 // is the best by the uncorrected prediction.
-std::vector<Candidate> Candidates::in_two_orders(std::vector<std::pair<double, Candidate>> corrected, std::size_t most) const {
-    if (corrected.empty()) return {};
-    const double limit_us = kMaxPredictedRatio * corrected.front().first;
-    std::erase_if(corrected, [&](const auto& one) { return one.first > limit_us; });
-    std::vector<std::pair<double, Candidate>> plain;
+std::vector<Candidate> Candidates::in_two_orders(std::vector<Met> met, std::size_t most) const {
+    if (met.empty()) return {};
+    const auto by = [&](double Met::*time_us) {
+        std::vector<const Met*> order;
+        for (const Met& one : met) order.push_back(&one);
+        std::sort(order.begin(), order.end(), [&](const Met* left, const Met* right) {
+            return std::tie(left->*time_us, left->candidate) < std::tie(right->*time_us, right->candidate);
+        });
+        return order;
+    };
+    std::vector<const Met*> corrected = by(&Met::corrected_us), plain;
+    const double limit_us = kMaxPredictedRatio * corrected.front()->corrected_us;
+    std::erase_if(corrected, [&](const Met* one) { return one->corrected_us > limit_us; });
     if (std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.learned_problems > 0; })) {
-        for (const auto& [predicted_us, candidate] : corrected)
-            plain.emplace_back(part(candidate.family)->predictor(candidate.config).value_or(predicted_us), candidate);
-        std::sort(plain.begin(), plain.end());
+        plain = by(&Met::plain_us);
+        std::erase_if(plain, [&](const Met* one) { return one->corrected_us > limit_us; });
     }
     constexpr std::size_t kShareOfPlain = 3;
     std::vector<Candidate> order;
     for (std::size_t i = 0; i < std::min(most, corrected.size()); ++i) {
-        order.push_back(corrected[i].second);
+        order.push_back(corrected[i]->candidate);
         if (i % kShareOfPlain == kShareOfPlain - 1 && i / kShareOfPlain < plain.size())
-            order.push_back(plain[i / kShareOfPlain].second);
+            order.push_back(plain[i / kShareOfPlain]->candidate);
     }
     return order;
 }
@@ -277,7 +279,11 @@ void Candidates::predict_all() {
         for (std::size_t from = 0; from < part.points.size(); from += share) {
             const std::size_t to = std::min(from + share, part.points.size());
             const auto work = [&predicted, &part, from, to] {
-                for (std::size_t i = from; i < to; ++i) predicted[part.first + i] = part.predict_us(part.points[i]);
+                Config config = part.points[from];
+                for (std::size_t i = from; i < to; ++i) {
+                    part.points.read(i, config);
+                    predicted[part.first + i] = part.predict_us(config);
+                }
             };
             done.push_back(begin(work, size_ > kLeastShare));
         }
@@ -306,14 +312,11 @@ Candidate Candidates::at(std::size_t point) const {
     return {std::string(part.family->name()), part.points[point - part.first]};
 }
 
-// Points are in ascending order of values, and configs compare by their values in declared order, so a binary search finds them.
 std::optional<std::size_t> Candidates::find(const Candidate& candidate) const {
     const Part* in = part(candidate.family);
     if (in == nullptr) return std::nullopt;
-    const Config config = in->space.canonical(candidate.config);
-    const auto found = std::lower_bound(in->points.begin(), in->points.end(), config);
-    if (found == in->points.end() || *found != config) return std::nullopt;
-    return in->first + static_cast<std::size_t>(found - in->points.begin());
+    const auto place = in->points.find(in->space.canonical(candidate.config));
+    return place ? std::optional(in->first + *place) : std::nullopt;
 }
 
 std::optional<double> Candidates::predict_us(std::size_t point) const {

@@ -8,6 +8,7 @@
 
 #include "src/catalogue/catalogue.h"
 #include "src/core/problem/device.h"
+#include "src/core/space/config_list.h"
 #include "src/dispatch/rules/refusals.h"
 #include "src/records/correction.h"
 #include "tuner/search/search.h"
@@ -22,7 +23,7 @@ class Candidates {
     struct Part {
         const Family* family = nullptr;
         SearchSpace space;
-        std::vector<Config> points;
+        ConfigList points;
         std::size_t first = 0;  // number of points[0]
         std::string template_identity;
         Predictor predictor;
@@ -77,8 +78,13 @@ class Candidates {
     struct Bare {};  // nothing is listed
     Candidates(Bare, const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
     bool is_open_to(const Part& part, const Config& config) const;
-    std::vector<std::pair<double, Candidate>> descend(const Part& part) const;
-    std::vector<Candidate> in_two_orders(std::vector<std::pair<double, Candidate>> corrected, std::size_t most) const;
+    // A candidate met on the way to the best predicted ones, with its time as predicted after and before corrections.
+    struct Met {
+        double corrected_us = 0, plain_us = 0;
+        Candidate candidate;
+    };
+    std::vector<Met> descend(const Part& part) const;
+    std::vector<Candidate> in_two_orders(std::vector<Met> met, std::size_t most) const;
     std::vector<std::size_t> defaults() const;
     std::vector<std::size_t> most_promising(std::size_t count) const;
     std::vector<std::size_t> best_named(std::size_t count) const;
