@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -79,9 +80,6 @@ class FinalRace {
     // Blocks of each contestant, in this order and back, once the card has settled; empty if one could not be run.
     // REQUIRES: order is not empty.
     std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
-    // The blocks of the first of `near`, and of the contestants that were faster by more than the tie gap in every turn. Empty if
-    // a block could not be run.
-    std::map<std::size_t, Blocks> those_that_last(const std::vector<std::size_t>& near, double block_s);
     bool settle(std::size_t contestant, double seconds);
     bool play_turn(const std::vector<std::size_t>& order, double seconds, std::map<std::size_t, Blocks>& blocks);
     void drop_unmeasured();
@@ -97,6 +95,23 @@ class FinalRace {
     std::vector<std::optional<Sustained>> sustained_;
     double before_s_ = 0, rounds_s_ = 0;
 };
+
+// How many blocks judge so many contestants at most: one to settle the card, one of each, and two of the second turn.
+constexpr int blocks_to_judge(int contestants) {
+    return kSettlingToJudge + contestants + 2 * (kJudgingTurns - 1);
+}
+
+// The contestant that outlasts the winner of the rounds, and both their mean times.
+struct Outlasting {
+    std::size_t winner = 0;
+    double winner_us = 0, leader_us = 0;
+};
+// Compares `near`, the winner of the rounds first, in blocks: `play` runs one and returns the time of a launch, or nullopt if it
+// could not be run. In the first turn the winner of the rounds comes first, so that a card that is still cool favours it. The
+// fastest of those that lead it by `first_lead` (the previous winner, if that is within the tie gap of it) plays a second turn,
+// now before it, and must lead by the tie gap again. Without such a lead there is no second turn. nullopt: none outlasts it.
+std::optional<Outlasting> outlasting(const std::vector<std::size_t>& near, std::optional<std::size_t> previous, double first_lead,
+                                     double tie_gap, const std::function<std::optional<double>(std::size_t)>& play);
 
 // SM resources of a launch, for breaking ties.
 Resources resources_of(const LaunchPlan& plan, const CompileReport& report);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tuner/session/race/final_race.h"
+
 namespace autotune::tuner {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr double kLeastFinals_s = 0.5;
 constexpr double kUsualFinals_s = 1.2;
 
 constexpr double blocks_of(int judged) {
-    return (judged * kJudgingTurns + kSettlingToJudge) * kLeastBlock_s;
+    return blocks_to_judge(judged) * kLeastBlock_s;
 }
 constexpr double kSustainedShare = 0.08, kMostSustained_s = 6;
 constexpr double kShortShare = 0.3, kShortSustained_s = blocks_of(3), kLeastSustained_s = blocks_of(2);
