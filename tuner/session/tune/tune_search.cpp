@@ -271,10 +271,12 @@ void TuneRun::report(std::size_t point, std::optional<double> time_us) {
     untold_seeds_.erase(point);
 }
 
-// A model without the results of all seeds knows little about the space.
+// A model without the results of the seeds knows little about the space. But a seed may compile for long: once twice as many
+// candidates were tried, it is not waited for.
 std::optional<double> TuneRun::expected_gain() const {
     const std::optional<Outlook>& outlook = strategy_->outlook();
-    return outlook && untold_seeds_.empty() ? std::optional(outlook->gain) : std::nullopt;
+    const bool knows_enough = untold_seeds_.empty() || static_cast<std::size_t>(book_.tried()) >= 2 * seeds_.size();
+    return outlook && knows_enough ? std::optional(outlook->gain) : std::nullopt;
 }
 
 // That corrected the predictions of the best candidate's family.
