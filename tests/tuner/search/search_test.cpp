@@ -20,7 +20,7 @@ namespace {
 struct Grid {
     std::vector<Parameter> parameters;
     std::vector<Config> points;
-    operator DomainPart() const { return {parameters, points}; }
+    operator DomainPart() const { return {parameters, {parameters, points}}; }
 };
 
 // A grid of `extents` whose points are all legal; the last parameter is a launch parameter.
@@ -416,6 +416,42 @@ TEST(Outlook, OfAModelThatIsOftenWrongIsCorrectedByWhatCameTrue) {
         tried += try_until(*make_strategy("model", domain, seed), 0.005, rugged_us).tried;
     }
     EXPECT_LT(tried, 220 * kSearches);
+}
+
+// Of cost models that err by a few percent for each value and each pair of values. While a model's word was taken as it is, and
+// improvements of 30 % were looked for here too, these twelve searches ended 4.1 % above the best when 0.4 % was expected.
+TEST(Outlook, OfAModelBesideACostModelIsAboutWhatIsLeft) {
+    const Domain plain = make_domain({grid({6, 6, 6, 4, 4, 3})});
+    double left = 0;
+    std::size_t tried = 0;
+    constexpr int kSearches = 12;
+    for (std::uint64_t seed = 1; seed <= kSearches; ++seed) {
+        const auto chance = [&](std::uint64_t a, std::uint64_t b) {
+            return Random(a * 1'000'003 + b * 101 + seed * 77).uniform();
+        };
+        std::vector<double> predicted_us, times_us;
+        for (std::size_t point = 0; point < plain.size; ++point) {
+            const std::vector<int> at = plain.coordinates(point);
+            double predicted = 0, error = 0;
+            for (std::size_t d = 0; d < at.size(); ++d) {
+                const std::uint64_t here = 16 * d + static_cast<std::uint64_t>(at[d]);
+                if (d > 0) predicted += 0.15 * chance(1, here);
+                error += 0.08 * (chance(2, here) - 0.5);
+                for (std::size_t e = 0; e < d; ++e)
+                    error += 0.06 * (chance(4, 256 * here + 16 * e + static_cast<std::uint64_t>(at[e])) - 0.5);
+            }
+            predicted_us.push_back(10 * std::exp(predicted));
+            times_us.push_back(predicted_us.back() * std::exp(error));
+        }
+        Domain domain = plain;
+        domain.prior = [&](std::size_t point) { return std::optional(predicted_us[point]); };
+        const Stopped stopped = try_until(*make_strategy("model", domain, seed), 0.005,
+                                          [&](std::size_t point) { return std::optional(times_us[point]); });
+        left += stopped.best / *std::min_element(times_us.begin(), times_us.end()) - 1;
+        tried += stopped.tried;
+    }
+    EXPECT_LT(left / kSearches, 0.012);
+    EXPECT_LT(tried, 50U * kSearches);
 }
 
 // With an accurate cost model a few candidates are enough; with an uninformative one it takes longer.

@@ -11,7 +11,7 @@ namespace autotune::tuner {
 
 namespace {
 
-// What `of` says of each point, in one block.
+// The values of `of` for all points, in one block.
 std::vector<int> in_a_row(std::size_t points, std::size_t dimensions, const std::function<std::vector<int>(std::size_t)>& of) {
     std::vector<int> flat;
     flat.reserve(points * dimensions);
