@@ -188,6 +188,12 @@ typedef enum autotune_dtype {
     AUTOTUNE_E5M2 = 6,
     AUTOTUNE_I32 = 7,
     AUTOTUNE_I8 = 8,
+    AUTOTUNE_U8 = 9,
+    AUTOTUNE_I16 = 10,
+    AUTOTUNE_U16 = 11,
+    AUTOTUNE_U32 = 12,
+    AUTOTUNE_I64 = 13,
+    AUTOTUNE_U64 = 14,
     AUTOTUNE_DTYPE_RANGE = -0x7fffffff - 1
 } autotune_dtype;
 typedef enum autotune_order {

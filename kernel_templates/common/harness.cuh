@@ -63,6 +63,7 @@ struct CompareResult {
     f64 sum_expected2;
     u64 nan_count;
     f64 max_accumulation;
+    u64 expected_nan;
 };
 
 __device__ i64 first_index() {
@@ -82,22 +83,21 @@ __device__ bool is_finite(f64 x) {
     return (bits_from_f64(x) & 0x7FF0000000000000ULL) != 0x7FF0000000000000ULL;
 }
 
-__device__ f64 load_value(const void* data, const Format& format, i64 at) {
-    u64 bits;
+__device__ u64 load_bits(const void* data, const Format& format, i64 at) {
     switch (format.bits()) {
         case 8:
-            bits = static_cast<const u8*>(data)[at];
-            break;
+            return static_cast<const u8*>(data)[at];
         case 16:
-            bits = static_cast<const u16*>(data)[at];
-            break;
+            return static_cast<const u16*>(data)[at];
         case 32:
-            bits = static_cast<const u32*>(data)[at];
-            break;
+            return static_cast<const u32*>(data)[at];
         default:
-            bits = static_cast<const u64*>(data)[at];
+            return static_cast<const u64*>(data)[at];
     }
-    return autotune_number::decode(format, bits);
+}
+
+__device__ f64 load_value(const void* data, const Format& format, i64 at) {
+    return autotune_number::decode(format, load_bits(data, format, at));
 }
 
 __device__ void store_value(void* data, const Format& format, i64 at, f64 value) {
@@ -135,8 +135,30 @@ __device__ f64 accumulation_ratio(f64 error, f64 bound, f64 rounding) {
     return bound > rounding ? (error - rounding) / (bound - rounding) : 1e300;
 }
 
-__device__ void add_element(CompareResult& mine, const Format& format, f64 out, f64 expected, f64 bound, u64 index) {
+__device__ void add_wrong(CompareResult& mine, u64 index) {
+    ++mine.violations;
+    if (~index > mine.first_wrong_complement) mine.first_wrong_complement = ~index;
+    mine.max_ratio = 1e300;
+}
+
+// `bits`: the element as it is stored, whose value is `out`.
+__device__ void add_element(CompareResult& mine, const Format& format, u64 bits, f64 expected, f64 bound, u64 index) {
     const bool is_exact = bound == 0.0;
+    // Not every 64-bit integer is a double, so that `expected` holds the bits.
+    if (is_exact && format.is_integer() && format.bits() == 64) {
+        if (bits_from_f64(expected) != bits) add_wrong(mine, index);
+        return;
+    }
+    if (expected != expected) {
+        ++mine.expected_nan;
+        // A kernel gives another NaN than the poison, so this element was not written.
+        if (bits == ~u64{0} >> (64 - format.bits())) {
+            ++mine.nan_count;
+            add_wrong(mine, index);
+            return;
+        }
+    }
+    const f64 out = autotune_number::decode(format, bits);
     const f64 error = error_of(out, is_exact ? rounded(format, expected) : expected);
     const f64 ratio = error == 0.0 ? 0.0 : is_exact || !is_finite(error) ? 1e300 : error / bound;
     if (out != out && expected == expected) ++mine.nan_count;
@@ -175,6 +197,7 @@ __device__ void publish(const CompareResult& mine, CompareResult* result) {
         atomicMax(&result->first_wrong_complement, mine.first_wrong_complement);
     }
     if (mine.nan_count != 0) atomicAdd(&result->nan_count, mine.nan_count);
+    if (mine.expected_nan != 0) atomicAdd(&result->expected_nan, mine.expected_nan);
     const u64 max_ratio = max_of_warp(bits_from_f64(mine.max_ratio));
     const u64 max_accumulation = max_of_warp(bits_from_f64(mine.max_accumulation));
     const f64 error2 = sum_of_warp(mine.sum_error2);
@@ -226,6 +249,15 @@ extern "C" __global__ void autotune_poison(void* data, u64 bytes, u32 byte) {
     }
 }
 
+extern "C" __global__ void autotune_copy(const void* from, void* to, u64 bytes) {
+    const bool is_aligned = (reinterpret_cast<u64>(from) | reinterpret_cast<u64>(to)) % 16 == 0;
+    const u64 words = is_aligned ? bytes / 16 : 0;
+    for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step()))
+        static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+    for (u64 i = words * 16 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step()))
+        static_cast<u8*>(to)[i] = static_cast<const u8*>(from)[i];
+}
+
 // Fills the shared memory of the SMs on which its blocks run with the byte, for the next kernel to find.
 extern "C" __global__ void autotune_poison_shared(u32 bytes, u32 byte) {
     extern __shared__ u32 shared_words[];
@@ -272,8 +304,8 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     CompareResult mine = {};
     for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
-        const f64 value = load_value(out, {format}, layout.offset(i));
-        add_element(mine, {format}, value, expected[i], bound[i], static_cast<u64>(i));
+        const u64 bits = load_bits(out, {format}, layout.offset(i));
+        add_element(mine, {format}, bits, expected[i], bound[i], static_cast<u64>(i));
     }
     publish(mine, result);
 }

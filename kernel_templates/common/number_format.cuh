@@ -14,7 +14,7 @@ namespace autotune_number {
 using Word = unsigned long long;
 
 // A format in one word, so that it is one kernel parameter: bits | exponent_bits << 8 | mantissa_bits << 16 | has_infinity << 24. Without
-// exponent bits it is an integer in two's complement.
+// exponent bits it is an integer in two's complement, or one without sign if all of its bits are the mantissa's.
 struct Format {
     Word packed;
 
@@ -23,6 +23,7 @@ struct Format {
     AUTOTUNE_EVERYWHERE int mantissa_bits() const { return static_cast<int>(packed >> 16 & 0xFF); }
     AUTOTUNE_EVERYWHERE bool has_infinity() const { return (packed >> 24 & 1) != 0; }
     AUTOTUNE_EVERYWHERE bool is_integer() const { return exponent_bits() == 0; }
+    AUTOTUNE_EVERYWHERE bool is_unsigned() const { return is_integer() && mantissa_bits() == bits(); }
     AUTOTUNE_EVERYWHERE int bias() const { return (1 << (exponent_bits() - 1)) - 1; }
     AUTOTUNE_EVERYWHERE Word sign() const { return Word{1} << (bits() - 1); }
     // The first magnitude above the finite ones: infinity or, without infinity, the only NaN.
@@ -66,13 +67,18 @@ AUTOTUNE_EVERYWHERE Word shifted_to_even(Word value, int shift) {
 
 AUTOTUNE_EVERYWHERE Word encode_integer(const Format& format, double value) {
     if (value != value) return 0;
-    const double limit = static_cast<double>(Word{1} << (format.bits() - 1));
+    const bool is_negative = value < 0;
+    const double magnitude = is_negative ? -value : value;
+    const double limit = 2.0 * static_cast<double>(Word{1} << (format.mantissa_bits() - 1));
+    const Word most = ~Word{0} >> (64 - format.mantissa_bits());
     const Word mask = ~Word{0} >> (64 - format.bits());
-    if (value <= -limit) return format.sign();
-    if (value >= limit - 1) return format.sign() - 1;
-    // Magnitudes are below 2^52, so adding 2^52 rounds to an integer, ties to even.
-    const Word magnitude = bits_of((value < 0 ? -value : value) + 4503599627370496.0) & ((Word{1} << 52) - 1);
-    return (value < 0 ? ~magnitude + 1 : magnitude) & mask;
+    if (is_negative && format.is_unsigned()) return 0;
+    if (magnitude >= (is_negative ? limit : limit - 1)) return is_negative ? format.sign() : most;
+    // To nearest, ties to even. Above 2^53 nothing is lost.
+    Word whole = static_cast<Word>(magnitude);
+    const double rest = magnitude - static_cast<double>(whole);
+    if (rest > 0.5 || (rest == 0.5 && (whole & 1) != 0)) ++whole;
+    return (is_negative ? ~whole + 1 : whole) & mask;
 }
 
 // The largest error of rounding `value` to the format once: half the distance to the next number. 0 if no double is so small.
@@ -84,8 +90,8 @@ AUTOTUNE_EVERYWHERE double half_spacing(const Format& format, double value) {
     return half < -1022 ? 0.0 : double_from(static_cast<Word>(half + 1023) << 52);
 }
 
-// The bits of `value` rounded once to the format. REQUIRES: the format has at most 52 bits of mantissa and 11 of exponent, and
-// integers have at most 32 bits.
+// The bits of `value` rounded once to the format. REQUIRES: a floating-point format has at most 52 bits of mantissa and 11 of
+// exponent.
 AUTOTUNE_EVERYWHERE Word encode(const Format& format, double value) {
     if (format.is_integer()) return encode_integer(format, value);
     const Word bits = bits_of(value);
@@ -105,8 +111,9 @@ AUTOTUNE_EVERYWHERE Word encode(const Format& format, double value) {
     return sign | (rounded < past_end ? rounded : past_end);
 }
 
-// The value of a format's bits. Exact.
+// The value of a format's bits. Exact, except for 64-bit integers above 2^53.
 AUTOTUNE_EVERYWHERE double decode(const Format& format, Word bits) {
+    if (format.is_unsigned()) return static_cast<double>(bits & (~Word{0} >> (64 - format.bits())));
     if (format.is_integer()) {
         const int unused = 64 - format.bits();
         return static_cast<double>(static_cast<long long>(bits << unused) >> unused);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -41,9 +42,37 @@ double half_spacing(DType type, double value) {
     return autotune_number::half_spacing(autotune_number::Format{harness_format(type)}, value);
 }
 
+namespace {
+// The expected values of these types are bits, because not all of their numbers are doubles.
+bool holds_bits(DType type) {
+    return traits_of(type).kind == NumberKind::integer && traits_of(type).bits == 64;
+}
+std::uint64_t poison_bits(DType type) {
+    return ~std::uint64_t{0} >> (64 - traits_of(type).bits);
+}
+}  // namespace
+
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index) {
     const double out = decode(type, bits);
     const bool is_exact = bound == 0;
+    if (is_exact && holds_bits(type)) {
+        if (std::bit_cast<std::uint64_t>(expected) == bits) return;
+        ++result.violations;
+        result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
+        result.max_ratio = kInfiniteRatio;
+        return;
+    }
+    if (std::isnan(expected)) {
+        ++result.expected_nan;
+        // A kernel gives another NaN than the poison, so this element was not written.
+        if (bits == poison_bits(type)) {
+            ++result.nan_count;
+            ++result.violations;
+            result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
+            result.max_ratio = kInfiniteRatio;
+            return;
+        }
+    }
     const double error = error_of(out, is_exact ? round_to(type, expected) : expected);
     const double ratio = error == 0 ? 0.0 : is_exact || std::isinf(error) ? kInfiniteRatio : error / bound;
     if (std::isnan(out) && !std::isnan(expected)) ++result.nan_count;

@@ -21,6 +21,7 @@ namespace autotune {
 // - autotune_gap_check (const void* data, u64 format, u32 byte, u64* changed, LAYOUT): the same for the gaps between elements
 // - autotune_checksum (const void* data, u64 bytes, u64* sum): adds a position-dependent hash of all bytes
 // - autotune_compare (const void* out, u64 format, const f64* expected, const f64* bound, CompareResult* result, LAYOUT)
+// - autotune_copy (const void* from, void* to, u64 bytes)
 // - autotune_project (const void* data, u64 format, int transposed, const i64* x, i64* y, u64* odd, MATRIX): y += M x
 // - autotune_canary (u64* sum, u32 rounds): fixed work: canary_sum() for any grid of exactly kCanaryThreads threads in all
 // - autotune_spin_bounded (u64 nanoseconds, u64* spins): keeps the device busy for a limited time
@@ -65,11 +66,13 @@ struct CompareResult {
     double sum_expected2 = 0;
     std::uint64_t nan_count = 0;  // NaN although a number was expected
     double max_accumulation = 0;  // the largest (error - rounding) / (bound - rounding), with rounding = half a unit in the last
+                                  // place
+    std::uint64_t expected_nan = 0;  // elements whose expected value is NaN
 
     // The lowest wrong element, by its number in the logical order. REQUIRES: violations > 0.
     std::uint64_t first_wrong() const { return ~first_wrong_complement; }
 };
-static_assert(sizeof(CompareResult) == 56, "the device writes this layout");
+static_assert(sizeof(CompareResult) == 64, "the device writes this layout");
 constexpr double kInfiniteRatio = 1e300;
 
 // The largest change that rounding a number once to the type can make: half the distance to the next number of the type.

@@ -47,6 +47,30 @@ std::vector<std::size_t> parameters_of(std::string_view info) {
 
 }  // namespace
 
+std::map<std::string, std::size_t> variables_of_cubin(std::span<const std::byte> cubin) {
+    std::map<std::string, std::size_t> variables;
+    const std::string_view image(reinterpret_cast<const char*>(cubin.data()), cubin.size());
+    Elf64_Ehdr header{};
+    if (!read_at(image, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return variables;
+    const auto section_at = [&](std::size_t index, Elf64_Shdr& section) {
+        return read_at(image, header.e_shoff + index * sizeof(Elf64_Shdr), section);
+    };
+    for (std::size_t i = 0; i < header.e_shnum; ++i) {
+        Elf64_Shdr symbols{}, names{};
+        if (!section_at(i, symbols) || symbols.sh_type != SHT_SYMTAB || !section_at(symbols.sh_link, names)) continue;
+        const std::string_view table = part(image, symbols.sh_offset, symbols.sh_size);
+        const std::string_view texts = part(image, names.sh_offset, names.sh_size);
+        for (std::size_t at = 0; at + sizeof(Elf64_Sym) <= table.size(); at += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol{};
+            if (!read_at(table, at, symbol) || ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_name >= texts.size())
+                continue;
+            const std::string_view rest = texts.substr(symbol.st_name);
+            variables[std::string(rest.substr(0, rest.find('\0')))] = symbol.st_size;
+        }
+    }
+    return variables;
+}
+
 std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> cubin) {
     std::map<std::string, CubinKernel> kernels;
     const std::string_view image(reinterpret_cast<const char*>(cubin.data()), cubin.size());

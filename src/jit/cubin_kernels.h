@@ -17,6 +17,9 @@ struct CubinKernel {
     std::string code;
 };
 
+// Bytes of the cubin's variables, by name: arrays in constant and global memory.
+std::map<std::string, std::size_t> variables_of_cubin(std::span<const std::byte> cubin);
+
 // The kernels by symbol. Empty for bytes that are not a cubin, or a cubin in an unknown form.
 std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> cubin);
 

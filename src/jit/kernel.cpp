@@ -111,14 +111,47 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
         const std::string name = symbol + step.entry;
         functions_.push_back(context_id ? library_->ready(name, step, *context_id) : library_->ready(name, step));
     }
+    for (const SymbolWrite& write : plan_.symbol_writes) {
+        Demand demand;
+        std::visit(demand, write.from);
+        check(demand.tensors <= tensor_types_.size(), symbol + ": a symbol gets a tensor that the problem does not have");
+        tensors_needed_ = std::max(tensors_needed_, demand.tensors);
+        const auto variable = library_->variable(write.symbol);
+        if (!variable) continue;  // this instance does not use it
+        if (variable->bytes < write.bytes)
+            throw Error(ErrorCode::usage, "array " + write.symbol + " of the source has " + std::to_string(variable->bytes) +
+                                              " bytes, and the tensor that it gets has " + std::to_string(write.bytes));
+        symbol_targets_.push_back({variable->address, write});
+    }
 }
 
-int BoundLaunch::enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
+int BoundLaunch::write_symbol(const SymbolTarget& target, const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
+    const SymbolWrite& write = target.write;
+    const auto* const tensor = std::get_if<TensorArg>(&write.from);
+    const auto* const scratch = std::get_if<WorkspaceArg>(&write.from);
+    const gpu::DeviceAddress from = tensor != nullptr ? inputs.tensors[static_cast<std::size_t>(tensor->index)]
+                                                      : inputs.workspace + (scratch != nullptr ? scratch->offset_bytes : 0);
+    return gpu::copy_on_device(*driver_, target.address, from, write.bytes, stream);
+}
+
+int BoundLaunch::write_symbols(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept {
+    if (inputs.tensors.size() < tensors_needed_) return kInvalidValue;
+    for (const SymbolTarget& target : symbol_targets_)
+        if (const int code = write_symbol(target, inputs, stream); code != 0) return code;
+    return 0;
+}
+
+int BoundLaunch::enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream, Symbols symbols) const noexcept {
     if (inputs.tensors.size() < tensors_needed_ || inputs.scalars.size() < scalars_needed_) return kInvalidValue;
     if (inputs.expected.size() < outputs_needed_ || inputs.bounds.size() < outputs_needed_) return kInvalidValue;
     const std::unique_ptr<MapCache>* next_cache = map_caches_.data();
     for (std::size_t i = 0; i < functions_.size(); ++i) {
         const LaunchStep& step = plan_.steps[i];
+        if (symbols == Symbols::write) {
+            for (const SymbolTarget& target : symbol_targets_)
+                if (target.write.before_step == i)
+                    if (const int code = write_symbol(target, inputs, stream); code != 0) return code;
+        }
         Parameters parameters;
         try {
             Packer packer{*driver_, tensor_types_, inputs, parameters, next_cache};

@@ -37,18 +37,30 @@ class BoundLaunch {
                 const Problem& problem, LaunchPlan plan, std::optional<std::uint64_t> context_id = std::nullopt);
 
     const LaunchPlan& plan() const { return plan_; }
-    // Enqueues all steps: no allocation, no synchronisation. Tensor maps are encoded per call from the addresses (host
-    // arithmetic). Returns the first CUresult that is not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer
-    // tensors, scalars or outputs than the plan uses.
-    int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
+    // Enqueues all steps and, unless they were written already, the contents of symbols before them: no allocation, no
+    // synchronisation. Tensor maps are encoded per call from the addresses (host arithmetic). Returns the first CUresult that is
+    // not success, 0 otherwise; CUDA_ERROR_INVALID_VALUE if `inputs` has fewer tensors, scalars or outputs than the plan uses.
+    enum class Symbols : std::uint8_t { write, keep };
+    int enqueue(const LaunchInputs& inputs, gpu::StreamHandle stream, Symbols symbols = Symbols::write) const noexcept;
+    bool writes_symbols() const { return !symbol_targets_.empty(); }
+    // Enqueues the writes of symbols alone.
+    int write_symbols(const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
     gpu::Function::Info info() const;  // The facts about the first step's function.
 
   private:
+    // A write of the plan whose variable the code has.
+    struct SymbolTarget {
+        gpu::DeviceAddress address = 0;
+        SymbolWrite write;
+    };
+    int write_symbol(const SymbolTarget& target, const LaunchInputs& inputs, gpu::StreamHandle stream) const noexcept;
+
     std::shared_ptr<const gpu::Driver> driver_;
     std::shared_ptr<const gpu::Library> library_;
     std::vector<DType> tensor_types_;
     LaunchPlan plan_;
-    std::vector<gpu::Function> functions_;               // one per step
+    std::vector<gpu::Function> functions_;  // one per step
+    std::vector<SymbolTarget> symbol_targets_;
     std::vector<std::unique_ptr<MapCache>> map_caches_;  // one for each tensor map, in the order of steps and arguments
     std::size_t tensors_needed_ = 0;
     std::size_t scalars_needed_ = 0;

@@ -298,7 +298,8 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
                     std::string(family.name()) + ": " + config.to_string() + " is not in the space: " + *reason);
     if (const auto* const user = dynamic_cast<const DefinedFamily*>(&family);
         user != nullptr && user->definition().op != nullptr) {
-        const UserUnit unit{user->macros(problem, config), entry_names(user->definition().steps), {}};
+        UserUnit unit{user->macros(problem, config), entry_names(user->definition().steps), {}};
+        if (user->definition().needs_helpers()) unit.appended = step_helpers;
         return render_source(*user, unit, identifier(family.name()), catalogue.device_text(family), target);
     }
     Draft draft{catalogue.device_text(family), std::string(family.name()) + "/kernel.cuh", family.facts(problem),
@@ -312,8 +313,12 @@ Rendered render_reference(const Catalogue& catalogue, const Op& op, const Proble
     const std::string name(op.name());
     if (const auto* const user = dynamic_cast<const DefinedOp*>(&op)) {
         const DefinedFamily& family = family_of(catalogue, *user);
-        const UserUnit unit{family.macros(problem, family.definition().default_config), entry_names(user->definition().reference),
-                            reference_helpers};
+        std::vector<StepDefinition> steps = user->definition().reference;
+        steps.insert(steps.end(), user->definition().prepare.begin(), user->definition().prepare.end());
+        const auto appended = [needs_helpers = needs_helpers(steps)](const std::string& symbol) {
+            return reference_helpers(symbol) + (needs_helpers ? step_helpers(symbol) : "");
+        };
+        const UserUnit unit{family.macros(problem, family.definition().default_config), entry_names(steps), appended};
         return render_source(family, unit, identifier(name) + "_reference", catalogue.device_text_of_reference(op), target);
     }
     return finish(catalogue,

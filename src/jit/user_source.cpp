@@ -59,6 +59,7 @@ std::string line_mark(std::size_t line, const std::string& file) {
 std::vector<std::pair<std::string, std::string>> entry_names(const std::vector<StepDefinition>& steps) {
     std::vector<std::pair<std::string, std::string>> names;
     for (const StepDefinition& step : steps) {
+        if (step.action != StepDefinition::Action::launch) continue;
         const bool is_known =
             std::any_of(names.begin(), names.end(), [&](const auto& each) { return each.first == step.kernel; });
         if (!is_known) names.emplace_back(step.kernel, step.entry);

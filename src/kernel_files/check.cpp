@@ -4,6 +4,7 @@
 #include <set>
 
 #include "src/core/statistics/random.h"
+#include "src/core/system/npy_file.h"
 #include "src/core/text.h"
 #include "src/kernel_files/kernel_file.h"
 
@@ -70,6 +71,12 @@ class Checker {
             op.bytes(problem);
             for (const OpTest& test : op.tests(problem))
                 check_steps(op.reference_plan(problem, test), devices_.front(), "the reference on " + on);
+            const DataRules rules = op.data_rules(problem);
+            check_steps(rules.prepare, devices_.front(), "a preparation on " + on);
+            for (const auto& [index, path] : rules.files)
+                if (const std::string wrong = npy_mismatch(path, problem.tensors[static_cast<std::size_t>(index)]);
+                    !wrong.empty())
+                    add({{file_.path}, wrong + " (on " + on + ")"});
             for (const Device& device : devices_) check_family(family, problem, device, on + ", " + device.arch());
         } catch (const Error& error) {
             add_error(error, on);

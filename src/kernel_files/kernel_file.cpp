@@ -47,7 +47,8 @@ bool is_utf8(std::string_view text) {
 }
 
 const std::vector<std::string>& type_words() {
-    static const auto& words = *new std::vector<std::string>{"f16", "bf16", "f32", "f64", "e4m3", "e5m2", "i8", "i32"};
+    static const auto& words = *new std::vector<std::string>{"f16", "bf16", "f32", "f64", "e4m3", "e5m2", "i8",
+                                                             "u8",  "i16",  "u16", "i32", "u32",  "i64",  "u64"};
     return words;
 }
 
@@ -111,6 +112,14 @@ class Loader {
     void read_constraint(const toml::table& table);
     void read_workspace(const toml::table& table);
     StepDefinition read_step(const toml::table& table, const std::string& title, Level level);
+    void read_loop(TableReader& reader, StepDefinition& step);
+    bool read_memory_step(TableReader& reader, StepDefinition& step, Level level);
+    std::optional<StepDefinition::Argument> memory_named(const toml::node& node, const std::string& title, Level level);
+    StepDefinition::Argument read_pick(const toml::table& table, const std::string& title, Level level);
+    void read_prepare(const toml::table& table);
+    void read_symbol(TableReader& reader, OpDefinition::Tensor& tensor);
+    void read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor);
+    void check_symbols();
     StepDefinition::Argument read_argument(const toml::node& node, const std::string& title, Level level);
     void read_check(const toml::table& table);
     void read_config(const toml::table& table);
@@ -122,7 +131,7 @@ class Loader {
     bool is_used(const std::string& name, const Lets& lets) const;
     std::string known_names(Level level) const;
 
-    void use(const std::string& expression, Level level) { uses_.emplace_back(expression, level); }
+    void use(const std::string& expression, Level level) { uses_.push_back({expression, level, index_}); }
     // One name space: a name means one thing.
     bool take_name(const std::string& name, const std::string& what, const Place& place);
     std::optional<std::string> file_below(const std::string& name, const Place& place);
@@ -133,7 +142,15 @@ class Loader {
     OpDefinition op_;
     std::map<std::string, std::string> names_;  // what each is: "an extent"
     std::map<std::string, Place> name_places_;
-    std::vector<std::pair<std::string, Level>> uses_;
+    std::map<std::string, Place> symbol_places_;
+    // An expression, the names that it may use, and the index of the loop that it stands in.
+    struct Use {
+        std::string text;
+        Level level;
+        std::string index;
+    };
+    std::vector<Use> uses_;
+    std::string index_;  // of the step that is being read
     // Of the user's headers, then of the files, without comments and literals.
     struct Code {
         std::string file;
@@ -221,23 +238,29 @@ void Loader::read(const toml::table& root) {
             break;
         }
         StepDefinition step = read_step(*each, "[[step]]", Level::config);
-        step.entry = family.steps.empty() || step.kernel == family.steps.front().kernel ? "" : "_" + step.kernel;
+        // The first kernel has the instance's own name.
+        const auto first = std::find_if(family.steps.begin(), family.steps.end(),
+                                        [](const StepDefinition& one) { return one.action == StepDefinition::Action::launch; });
+        const bool is_main = first == family.steps.end() || step.kernel == first->kernel;
+        if (step.action == StepDefinition::Action::launch) step.entry = is_main ? "" : "_" + step.kernel;
         family.steps.push_back(std::move(step));
     }
     if (family.steps.empty()) top.fault("there is no [[step]]; it says how the kernel is launched");
+    for (const toml::table* const each : top.tables("prepare")) read_prepare(*each);
     if (const toml::table* const check = top.table("check")) {
         read_check(*check);
     } else if (!top.has("check")) {
         top.fault("the table [check] is missing; it says what computes the right answer");
     }
     for (const toml::table* const each : top.tables("config")) read_config(*each);
-    top.later({"prepare", "search", "measure", "facts"});
+    top.later({"search", "measure", "facts"});
     top.finish();
 
     family.name = op_.name + "/main";
     family.about = op_.about;
     family.lets = op_.lets;
     check_names();
+    check_symbols();
     choose_constants();
     check_use();
     family.op = std::make_shared<const OpDefinition>(op_);
@@ -407,12 +430,8 @@ void Loader::read_tensor(const toml::table& table) {
                 reading_.fault(reading_.inside(*reader.node("dtype")),
                                "attribute '" + tensor.dtype + "' has the value '" + word + "', which is no type of a tensor");
     } else if (!tensor.dtype.empty() && std::find(types.begin(), types.end(), tensor.dtype) == types.end()) {
-        static const auto& coming = *new std::vector<std::string>{"u8", "i16", "u16", "u32", "i64", "u64"};
-        const bool comes = std::find(coming.begin(), coming.end(), tensor.dtype) != coming.end();
-        reading_.fault(reading_.inside(*reader.node("dtype")),
-                       comes ? "type '" + tensor.dtype + "' is part of the format, and this version does not do it yet"
-                             : "there is no type '" + tensor.dtype + "'; types are " + join(types) +
-                                   ", or an attribute whose values are types");
+        reading_.fault(reading_.inside(*reader.node("dtype")), "there is no type '" + tensor.dtype + "'; types are " +
+                                                                   join(types) + ", or an attribute whose values are types");
         tensor.dtype = "f32";
     }
     if (tensor.dtype.empty()) tensor.dtype = "f32";
@@ -441,10 +460,16 @@ void Loader::read_tensor(const toml::table& table) {
         if (reset == "zero" && tensor.access == Access::inout) tensor.fill = {"constant", {{"value", "0"}}};
         if (reset != "none" && tensor.access != Access::inout)
             reading_.fault(*reader.node("reset"), "only a tensor that is inout is reset");
-        if (reset == "none" && tensor.access == Access::inout)
-            reading_.fault(*reader.node("reset"), "a tensor that is inout is reset to its fill or to zero before each check");
+        tensor.is_reset = reset != "none";
     }
-    reader.later({"symbol", "optional", "rotate"});
+    if (const auto is_checked = reader.boolean("check")) {
+        tensor.is_checked = *is_checked;
+        if (tensor.access == Access::in)
+            reading_.fault(*reader.node("check"),
+                           "a tensor that is in must not change; make it inout if kernels may leave anything in it");
+    }
+    read_symbol(reader, tensor);
+    reader.later({"optional", "rotate"});
     reader.finish();
     op_.tensors.push_back(std::move(tensor));
 }
@@ -466,8 +491,9 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
     if (tensor.access == Access::out) return reading_.fault(*fill, "a tensor that is only written has no fill");
     if (const auto word = fill->value_exact<std::string>()) {
         if (std::find(plain.begin(), plain.end(), *word) == plain.end())
-            return reading_.fault(reading_.inside(*fill), "there is no fill '" + *word + "'; fills are " + join(plain) +
-                                                              ", { indices = ... }, { constant = ... } and { offsets = ... }");
+            return reading_.fault(reading_.inside(*fill),
+                                  "there is no fill '" + *word + "'; fills are " + join(plain) +
+                                      ", { indices = ... }, { constant = ... }, { offsets = ... } and { npy = ... }");
         tensor.fill.kind = *word;
         return;
     }
@@ -477,6 +503,7 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
     const std::string kind(table->begin()->first.str());
     const toml::node& inside = table->begin()->second;
     tensor.fill.kind = kind;
+    if (kind == "npy") return read_file_fill(inside, tensor);
     if (kind == "indices" || kind == "constant") {
         const std::string text = reader.expression_of(inside, kind);
         tensor.fill.values[kind == "indices" ? "count" : "value"] = text;
@@ -485,12 +512,12 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
     const auto known = keys.find(kind);
     if (known == keys.end()) {
         static const auto& coming =
-            *new std::vector<std::string>{"permutation", "sorted", "bits", "iota", "mask", "npy", "raw", "one_hot", "quantised"};
+            *new std::vector<std::string>{"permutation", "sorted", "bits", "iota", "mask", "raw", "one_hot", "quantised"};
         const bool comes = std::find(coming.begin(), coming.end(), kind) != coming.end();
-        return reading_.fault(*fill,
-                              "fill '" + kind + "' " +
-                                  (comes ? "is part of the format, and this version does not do it yet"
-                                         : "is not known; fills are normal, uniform, integers, indices, constant and offsets"));
+        return reading_.fault(
+            *fill, "fill '" + kind + "' " +
+                       (comes ? "is part of the format, and this version does not do it yet"
+                              : "is not known; fills are normal, uniform, integers, indices, constant, offsets and npy"));
     }
     const toml::table* const values = inside.as_table();
     if (values == nullptr)
@@ -504,6 +531,42 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
     if (kind == "offsets" && !more.has("total")) more.fault("'total' is missing");
     if (kind == "offsets") more.later({"power", "parts"});
     more.finish();
+}
+
+// A file of numpy beside the kernel file, which the worker reads.
+void Loader::read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor) {
+    const auto name = node.value_exact<std::string>();
+    if (!name) return reading_.fault(node, "'npy' is the name of a file, in quotes");
+    const auto path = file_below(*name, reading_.inside(node));
+    if (!path) return;
+    if (!tensor.strides.empty()) reading_.fault(node, "a tensor from a file is dense: leave 'strides' out");
+    std::error_code ignored;
+    if (!fs::is_regular_file(*path, ignored))
+        reading_.fault(reading_.inside(node), "there is no file " + *name + " beside the kernel file");
+    tensor.fill.file = *name;
+    tensor.fill.path = fs::absolute(*path, ignored).string();
+}
+
+// A __constant__ or __device__ array of the source that gets the tensor's content.
+void Loader::read_symbol(TableReader& reader, OpDefinition::Tensor& tensor) {
+    const auto symbol = reader.text("symbol");
+    if (!symbol) return;
+    const Place place = reading_.inside(*reader.node("symbol"));
+    if (tensor.access != Access::in) reading_.fault(place, "only a tensor that is in has a symbol");
+    if (!tensor.strides.empty()) reading_.fault(place, "a tensor with a symbol is dense: leave 'strides' out");
+    if (!is_word(*symbol, true, 64))
+        reading_.fault(place, "'" + *symbol + "' is no name of an array of the source: letters, digits and _");
+    tensor.symbol = *symbol;
+    symbol_places_[*symbol] = place;
+}
+
+void Loader::check_symbols() {
+    if (op_.source.files.empty()) return;  // told already
+    for (const auto& [symbol, place] : symbol_places_) {
+        const bool is_there =
+            std::any_of(codes_.begin(), codes_.end(), [&](const Code& code) { return has_device_array(code.text, symbol); });
+        if (!is_there) reading_.fault(place, "the source has no __constant__ or __device__ array '" + symbol + "'");
+    }
 }
 
 void Loader::read_scalar(const toml::table& table) {
@@ -803,9 +866,8 @@ void Loader::read_workspace(const toml::table& table) {
         workspace.bytes = elements.empty() ? "0" : "(" + elements + ") * " + std::to_string(size_bytes(*parse_dtype(dtype)));
     }
     const std::string zero = reader.one_of("zero", {"no", "once", "each"}, "no");
-    if (zero == "each")
-        reading_.fault(*reader.node("zero"), "zero = \"each\" is part of the format, and this version does not do it yet");
     workspace.is_zero_once = zero == "once";
+    workspace.is_zero_each = zero == "each";
     reader.finish();
     workspace_names_.push_back(workspace.name);
     reading_.file().family.workspaces.push_back(std::move(workspace));
@@ -814,10 +876,12 @@ void Loader::read_workspace(const toml::table& table) {
 StepDefinition::Argument Loader::read_argument(const toml::node& node, const std::string& title, Level level) {
     const auto text = node.value_exact<std::string>();
     if (!text) {
-        const bool comes = node.is_table();
+        const toml::table* const table = node.as_table();
+        if (table != nullptr && table->contains("pick")) return read_pick(*table, title, level);
         reading_.fault(node,
-                       comes ? title + ": arguments that are tables are part of the format, and this version does not do them yet"
-                             : title + ": an argument is a name, or a type and an expression, such as \"i32: n\"");
+                       table != nullptr
+                           ? title + ": arguments of this kind are part of the format, and this version does not do them yet"
+                           : title + ": an argument is a name, or a type and an expression, such as \"i32: n\"");
         return {};
     }
     const auto is_named = [&](const auto& all) {
@@ -863,10 +927,115 @@ StepDefinition::Argument Loader::read_argument(const toml::node& node, const std
     return {kind->second, expression};
 }
 
+// One of several arguments, chosen by a number.
+StepDefinition::Argument Loader::read_pick(const toml::table& table, const std::string& title, Level level) {
+    TableReader reader(reading_, table, title + ", pick");
+    StepDefinition::Argument argument{ArgumentKind::pick, reader.expression("pick", "0")};
+    use(argument.value, level);
+    const toml::node* const of = reader.node("of");
+    const toml::array* const list = of == nullptr ? nullptr : of->as_array();
+    if (list == nullptr || list->empty()) {
+        reader.fault("'of' is missing: the list of arguments from which one is chosen");
+    } else {
+        for (const toml::node& each : *list) {
+            if (each.is_table()) {
+                reading_.fault(each, title + ": an argument in 'of' is a name, or a type and an expression");
+                continue;
+            }
+            argument.of.push_back(read_argument(each, title, level));
+        }
+    }
+    reader.finish();
+    if (argument.of.empty()) argument.of.push_back({});
+    return argument;
+}
+
+// Steps that follow each other with the same repeat and index are one loop.
+void Loader::read_loop(TableReader& reader, StepDefinition& step) {
+    index_ = reader.text("index").value_or("");
+    step.index = index_;
+    if (!index_.empty()) {
+        const Place place = reading_.inside(*reader.node("index"));
+        const auto known = names_.find(index_);
+        if (!is_word(index_, true, 64)) {
+            reading_.fault(place, "'" + index_ + "' is no name: letters, digits and _");
+        } else if (known == names_.end()) {
+            take_name(index_, "index", place);
+        } else if (known->second != "index") {
+            reading_.fault(place, "index '" + index_ + "' is named like " + known->second);
+        }
+        if (!reader.has("repeat")) reader.fault("'index' needs 'repeat', the number of rounds");
+    }
+    const std::string index = std::exchange(index_, "");
+    step.repeat = reader.expression("repeat", "1");
+    use(step.repeat, Level::config);
+    index_ = index;
+}
+
+// The memory of a tensor or workspace, for steps that write zeros or copy.
+std::optional<StepDefinition::Argument> Loader::memory_named(const toml::node& node, const std::string& title, Level level) {
+    const auto name = node.value_exact<std::string>();
+    const auto tensor = std::find_if(op_.tensors.begin(), op_.tensors.end(),
+                                     [&](const OpDefinition::Tensor& each) { return name && each.name == *name; });
+    if (tensor != op_.tensors.end()) {
+        if (!tensor->strides.empty())
+            reading_.fault(node,
+                           title + ": tensor " + *name + " has strides of its own, and only dense tensors are copied or zeroed");
+        return StepDefinition::Argument{ArgumentKind::tensor, *name};
+    }
+    const bool is_workspace =
+        name && std::find(workspace_names_.begin(), workspace_names_.end(), *name) != workspace_names_.end();
+    if (is_workspace && level == Level::config) return StepDefinition::Argument{ArgumentKind::named_workspace, *name};
+    reading_.fault(node, title + ": there is no tensor or workspace '" + name.value_or("") + "'");
+    return std::nullopt;
+}
+
+// Whether the step is one that writes zeros or copies.
+bool Loader::read_memory_step(TableReader& reader, StepDefinition& step, Level level) {
+    const toml::node* const zero = reader.node("zero");
+    const toml::node* const copy = reader.node("copy");
+    if (zero == nullptr && copy == nullptr) return false;
+    step.action = zero != nullptr ? StepDefinition::Action::zero : StepDefinition::Action::copy;
+    step.when = reader.expression("when", "1");
+    use(step.when, level);
+    index_.clear();
+    const auto add = [&](const toml::node& node) {
+        if (auto memory = memory_named(node, reader.title(), level)) step.arguments.push_back(std::move(*memory));
+    };
+    if (zero != nullptr) add(*zero);
+    if (copy != nullptr) {
+        const toml::table* const both = copy->as_table();
+        const toml::node* const from = both == nullptr ? nullptr : both->get("from");
+        const toml::node* const to = both == nullptr ? nullptr : both->get("to");
+        if (from == nullptr || to == nullptr || zero != nullptr) {
+            reading_.fault(*copy, "'copy' is { from = \"...\", to = \"...\" }, two tensors or workspaces");
+        } else {
+            add(*from), add(*to);
+        }
+    }
+    if (reader.has("kernel")) reader.fault("a step has a kernel, 'zero' or 'copy'");
+    const std::string target = step.arguments.empty() ? "" : step.arguments.back().value;
+    for (const OpDefinition::Tensor& tensor : op_.tensors)
+        if (tensor.name == target && tensor.access == Access::in && level == Level::config)
+            reader.fault("tensor " + target + " is in, and this step writes it");
+    reader.finish();
+    return true;
+}
+
+// Launches of the reference's unit that write tensors before anything is run on them.
+void Loader::read_prepare(const toml::table& table) {
+    if (op_.prepare.size() == kMostSteps) return reading_.fault(table, "there are more than 32 steps of preparation");
+    StepDefinition step = read_step(table, "[[prepare]]", Level::problem);
+    if (step.action == StepDefinition::Action::launch) step.entry = "_" + step.kernel;
+    op_.prepare.push_back(std::move(step));
+}
+
 StepDefinition Loader::read_step(const toml::table& table, const std::string& title, Level level) {
     TableReader reader(reading_, table, title);
     StepDefinition step;
-    reader.later({"zero", "copy", "repeat", "index", "cooperative", "cluster"});
+    if (reader.later({"cooperative", "cluster"})) return step;
+    read_loop(reader, step);
+    if (read_memory_step(reader, step, level)) return step;
     step.kernel = reader.needed_text("kernel");
     const auto three = [&](std::string_view key, std::array<std::string, 3>& to, bool is_needed) {
         if (!reader.has(key) && is_needed) reader.fault("'" + std::string(key) + "' is missing");
@@ -892,6 +1061,7 @@ StepDefinition Loader::read_step(const toml::table& table, const std::string& ti
     }
     if (!step.kernel.empty()) check_kernel(step, reading_.inside(*reader.node("kernel")));
     if (level == Level::problem) reader.node("inputs");  // read_check() reads it
+    index_.clear();
     reader.finish();
     return step;
 }
@@ -931,7 +1101,7 @@ void Loader::read_check(const toml::table& table) {
             const bool is_there = std::any_of(step.arguments.begin(), step.arguments.end(), [&](const auto& argument) {
                 return argument.kind == ArgumentKind::tensor && argument.value == tensor.name;
             });
-            if (tensor.access != Access::in && !is_there)
+            if (tensor.access != Access::in && tensor.is_checked && !is_there)
                 reading_.fault(inputs.place(),
                                "the reference does not write tensor " + tensor.name + ": it is none of its arguments");
         }
@@ -1064,9 +1234,10 @@ void Loader::check_names() {
         return;  // told already
     }
     for (const Let& let : op_.lets) use(let.value, Level::config);
-    for (const auto& [text, level] : uses_) {
+    for (const auto& [text, level, index] : uses_) {
         const Expression expression(text);
         for (const std::string& name : lets->names_of(expression)) {
+            if (!index.empty() && name == index) continue;
             if (has(problem, name) || (level != Level::problem && has(device, name)) ||
                 (level == Level::config && has(config, name)))
                 continue;
@@ -1099,7 +1270,7 @@ void Loader::check_names() {
 // Whether an expression of the file uses a name, also by way of a [let].
 bool Loader::is_used(const std::string& name, const Lets& lets) const {
     return std::any_of(uses_.begin(), uses_.end(), [&](const auto& use) {
-        const std::vector<std::string> names = lets.names_of(Expression(use.first));
+        const std::vector<std::string> names = lets.names_of(Expression(use.text));
         return std::find(names.begin(), names.end(), name) != names.end();
     });
 }
@@ -1181,20 +1352,32 @@ void Loader::choose_constants() {
 void Loader::check_use() {
     const FamilyDefinition& family = reading_.file().family;
     if (family.steps.empty()) return;
-    for (const OpDefinition::Tensor& tensor : op_.tensors) {
-        const bool is_used = std::any_of(family.steps.begin(), family.steps.end(), [&](const StepDefinition& step) {
-            return std::any_of(step.arguments.begin(), step.arguments.end(), [&](const auto& argument) {
-                return argument.kind == ArgumentKind::tensor && argument.value == tensor.name;
-            });
+    const auto uses = [](const StepDefinition& step, const std::string& name) {
+        const auto is_it = [&](const StepDefinition::Argument& argument) {
+            return argument.kind == ArgumentKind::tensor && argument.value == name;
+        };
+        return std::any_of(step.arguments.begin(), step.arguments.end(), [&](const StepDefinition::Argument& argument) {
+            return is_it(argument) || std::any_of(argument.of.begin(), argument.of.end(), is_it);
         });
+    };
+    bool is_any_checked = false;
+    for (const OpDefinition::Tensor& tensor : op_.tensors) {
+        is_any_checked = is_any_checked || (tensor.access != Access::in && tensor.is_checked);
+        bool is_used = !tensor.symbol.empty();
+        for (const StepDefinition& step : family.steps) is_used = is_used || uses(step, tensor.name);
+        if (tensor.access == Access::in)
+            for (const StepDefinition& step : op_.prepare) is_used = is_used || uses(step, tensor.name);
         if (!is_used)
             reading_.fault(name_places_[tensor.name], tensor.access == Access::in ? "no step reads tensor " + tensor.name
                                                                                   : "no step writes tensor " + tensor.name);
     }
+    if (!is_any_checked && !op_.tensors.empty())
+        reading_.fault({reading_.path()}, "no tensor is written and checked, so there is nothing to verify");
     // The driver finds kernels by their C names.
     std::vector<std::string> kernels;
     for (const StepDefinition& step : family.steps) kernels.push_back(step.kernel);
     for (const StepDefinition& step : op_.reference) kernels.push_back(step.kernel);
+    for (const StepDefinition& step : op_.prepare) kernels.push_back(step.kernel);
     for (KernelText& file : op_.source.files) file.text = with_c_names(file.text, kernels);
 }
 

@@ -187,12 +187,15 @@ const toml::table* TableReader::table(std::string_view key) {
     return one;
 }
 
-void TableReader::later(const std::vector<std::string>& keys) {
+bool TableReader::later(const std::vector<std::string>& keys) {
+    bool is_any = false;
     for (const std::string& key : keys)
         if (const toml::node* const found = table_.get(key)) {
+            is_any = true;
             known_.push_back(key);
             reading_.fault(*found, title_ + ": '" + key + "' is part of the format, and this version does not do it yet");
         }
+    return is_any;
 }
 
 void TableReader::finish() {

@@ -173,6 +173,17 @@ bool declares(std::string_view code, std::string_view word) {
     return false;
 }
 
+bool has_device_array(std::string_view code, std::string_view name) {
+    for (const std::string_view space : {"__constant__", "__device__"}) {
+        for (std::size_t at = find_word(code, space); at != std::string_view::npos; at = find_word(code, space, at + 1)) {
+            const std::string_view rest = code.substr(at, code.find_first_of(";{=", at) - at);
+            if (rest.find('(') < rest.find('[') && rest.find('(') != std::string_view::npos) continue;  // a function
+            if (find_word(rest, name) != std::string_view::npos) return true;
+        }
+    }
+    return false;
+}
+
 namespace {
 
 enum class Answer : std::uint8_t { no, unknown, yes };

@@ -33,6 +33,9 @@ bool mentions(std::string_view code, std::string_view word);
 // macro. REQUIRES: the code has no directives.
 bool declares(std::string_view code, std::string_view word);
 
+// Whether the code declares an array of this name in constant or global memory. REQUIRES: the code has no comments.
+bool has_device_array(std::string_view code, std::string_view name);
+
 // Names of macros at one place of a source.
 struct MacroNames {
     std::set<std::string> defined;

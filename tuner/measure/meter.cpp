@@ -1,6 +1,7 @@
 #include "tuner/measure/meter.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -86,9 +87,13 @@ Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
 
 Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     change_streams();
+    if (runnable.before_timing) runnable.before_timing(fixture.rotation(0));
+    begin_series(fixture, runnable);
     get_to_know(fixture, runnable);
+    begin_series(fixture, runnable);
     const TimedGraph* graph = graph_of(fixture, runnable, after);
-    const FillerTime filler = fillers_.time(after);
+    const FillerTime filler = time_without(fixture, after);
+    begin_series(fixture, runnable);
     const int one_by_one = std::max(1, static_cast<int>(kSample_us / (runnable.single_us + filler.per_launch_us)));
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
@@ -115,29 +120,84 @@ void Meter::get_to_know(ProblemFixture& fixture, Runnable& runnable) {
     if (runnable.single_us <= kLong_us) runnable.single_us = std::max(time_us(kLaunches), kLeast_us);
 }
 
-// The graph is built at first use and launched once. Its number of launches depends only on the rough time.
+// Built at first use and launched once. The number of launches depends only on the rough time.
 const TimedGraph* Meter::graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     if (const auto known = runnable.graphs.find(after); known != runnable.graphs.end()) return &known->second;
-    const double pair_us = runnable.single_us + fillers_.time(after).per_launch_us;
+    const double pair_us = runnable.single_us + time_without(fixture, after).per_launch_us;
     const double rotation_us = pair_us * fixture.rotation_sets();
     if (rotation_us > kLongestSample_us) return nullptr;
     const int launches = fixture.rotation_sets() * static_cast<int>(std::ceil(kSample_us / rotation_us));
-    TimedGraph made{gpu::Graph::capture(gpu_.driver, gpu_.stream,
-                                        [&] {
-                                            for (int i = 0; i < launches; ++i) {
-                                                fillers_.enqueue(after);
-                                                runnable.enqueue(fixture.rotation(i));
-                                            }
-                                        }),
-                    launches};
+    TimedGraph made = captured(fixture, launches, after, &runnable);
     made.graph.launch(gpu_.stream.handle());
     gpu_.stream.synchronize();
     return &runnable.graphs.emplace(after, std::move(made)).first->second;
 }
 
+// `runnable` may be missing: then only what precedes its launches.
+TimedGraph Meter::captured(ProblemFixture& fixture, int launches, Predecessor after, const Runnable* runnable) {
+    return {gpu::Graph::capture(gpu_.driver, gpu_.stream,
+                                [&] {
+                                    for (int i = 0; i < launches; ++i) {
+                                        fixture.reset_ahead(i);
+                                        fillers_.enqueue(after);
+                                        if (runnable != nullptr) runnable->launch_timed(fixture.rotation(i));
+                                    }
+                                }),
+            launches};
+}
+
+// A series of launches starts with the first set, and all sets as they were filled.
+void Meter::begin_series(ProblemFixture& fixture, Runnable& runnable) {
+    if (!fixture.resets()) return;
+    fixture.reset_all();
+    runnable.next_set = 0;
+}
+
+// The time of what precedes launches: fillers and, where launches change what the next ones read, resets.
+FillerTime Meter::time_without(ProblemFixture& fixture, Predecessor after) {
+    if (!fixture.resets()) return fillers_.time(after);
+    constexpr double kManyBytes = 256e6;
+    constexpr int kMostLaunches = 32, kTimesAsMany = 4;
+    constexpr std::chrono::milliseconds kFresh{50};
+    TimedSurroundings& known = fixture.surroundings()[after];
+    if (!known.graphs.empty() && std::chrono::steady_clock::now() - known.measured_at < kFresh)
+        return {known.per_graph_us, known.per_launch_us};
+    const int sets = fixture.rotation_sets();
+    const double affordable = kManyBytes / static_cast<double>(std::max<std::size_t>(fixture.reset_bytes(), 1));
+    const int wanted = static_cast<int>(std::clamp(affordable, 1.0, double{kMostLaunches}));
+    const int few = sets * ((wanted + sets - 1) / sets);
+    if (known.graphs.empty()) {
+        for (const int launches : {few, kTimesAsMany * few}) {
+            known.graphs.push_back(captured(fixture, launches, after, nullptr));
+            known.graphs.back().graph.launch(gpu_.stream.handle());
+        }
+        gpu_.stream.synchronize();
+    }
+    const auto median_us = [&](const TimedGraph& timed) {
+        constexpr std::size_t kSamples = 3;
+        while (events_.size() < kSamples + 1) events_.emplace_back(gpu_.driver);
+        events_[0].record(gpu_.stream.handle());
+        for (std::size_t i = 0; i < kSamples; ++i) {
+            timed.graph.launch(gpu_.stream.handle());
+            events_[i + 1].record(gpu_.stream.handle());
+        }
+        events_[kSamples].synchronize();
+        std::vector<double> times;
+        for (std::size_t i = 0; i < kSamples; ++i) times.push_back(gpu::elapsed_us(events_[i], events_[i + 1]));
+        return stats::median(times);
+    };
+    const double few_us = median_us(known.graphs[0]), many_us = median_us(known.graphs[1]);
+    const int more = known.graphs[1].launches - known.graphs[0].launches;
+    known.per_launch_us = std::max(0.0, (many_us - few_us) / more);
+    known.per_graph_us = std::max(0.0, few_us - known.per_launch_us * known.graphs[0].launches);
+    known.measured_at = std::chrono::steady_clock::now();
+    return {known.per_graph_us, known.per_launch_us};
+}
+
 void Meter::enqueue_next(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
+    fixture.reset_ahead(runnable.next_set);
     fillers_.enqueue(after);
-    runnable.enqueue(fixture.rotation(runnable.next_set));
+    runnable.launch_timed(fixture.rotation(runnable.next_set));
     runnable.next_set = (runnable.next_set + 1) % fixture.rotation_sets();
 }
 

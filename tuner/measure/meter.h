@@ -60,6 +60,9 @@ class Meter {
     void change_streams();
     Timed prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void get_to_know(ProblemFixture& fixture, Runnable& runnable);
+    void begin_series(ProblemFixture& fixture, Runnable& runnable);
+    FillerTime time_without(ProblemFixture& fixture, Predecessor after);
+    TimedGraph captured(ProblemFixture& fixture, int launches, Predecessor after, const Runnable* runnable);
     const TimedGraph* graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void enqueue_next(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void launch(Timed& timed);

@@ -152,7 +152,9 @@ Json GpuWorker::set_up(const Message& request) {
         entry.reference = entry.fixture->compute_reference({load(request), request.body.at("symbol").get<std::string>()},
                                                            request.body.at("affordable").get<bool>());
     }
-    return {{"reference", static_cast<int>(entry.reference)}, {"footprint_bytes", entry.fixture->footprint_bytes()}};
+    return {{"reference", static_cast<int>(entry.reference)},
+            {"footprint_bytes", entry.fixture->footprint_bytes()},
+            {"remarks", entry.fixture->remarks()}};
 }
 
 Runnable GpuWorker::bind(ProblemFixture& fixture, const Message& request) {

@@ -47,6 +47,18 @@ std::string_view type_in_source(DType type) {
             return "int";
         case DType::i8:
             return "signed char";
+        case DType::u8:
+            return "unsigned char";
+        case DType::i16:
+            return "short";
+        case DType::u16:
+            return "unsigned short";
+        case DType::u32:
+            return "unsigned int";
+        case DType::i64:
+            return "long long";
+        case DType::u64:
+            return "unsigned long long";
     }
     internal_error("a type without a name in sources");
 }
@@ -62,6 +74,11 @@ std::string in_source(const ExpressionValue& value, const Expression& expression
 }
 
 }  // namespace
+
+bool FamilyDefinition::needs_helpers() const {
+    return autotune::needs_helpers(steps) ||
+           std::any_of(workspaces.begin(), workspaces.end(), [](const Workspace& each) { return each.is_zero_each; });
+}
 
 std::string FamilyDefinition::canonical_rules() const {
     std::string all;
@@ -80,8 +97,13 @@ std::string FamilyDefinition::canonical_rules() const {
         field("step"), field(step.entry), field(step.dynamic_smem_bytes), field(step.programmatic_dependent);
         for (const auto* dims : {&step.grid, &step.block, &step.cluster})
             for (const std::string& dim : *dims) field(dim);
-        for (const Argument& argument : step.arguments) number(static_cast<int>(argument.kind)), field(argument.value);
+        for (const Argument& argument : step.arguments) {
+            number(static_cast<int>(argument.kind)), field(argument.value);
+            for (const Argument& one : argument.of) number(static_cast<int>(one.kind)), field(one.value);
+        }
         if (step.when != "1") field("when"), field(step.when);
+        if (step.action != Step::Action::launch) field("action"), number(static_cast<int>(step.action));
+        if (step.repeat != "1") field("repeat"), field(step.repeat), field(step.index);
     }
     field(workspace_bytes), field(workspace_zero_bytes), number(is_deterministic ? 1 : 0);
     for (const Let& let : lets) field("let"), field(let.name), field(let.value);
@@ -90,7 +112,8 @@ std::string FamilyDefinition::canonical_rules() const {
         field("words"), field(parameter);
         for (const std::string& word : spelled) field(word);
     }
-    for (const Workspace& each : workspaces) field("workspace"), field(each.bytes), number(each.is_zero_once ? 1 : 0);
+    for (const Workspace& each : workspaces)
+        field("workspace"), field(each.bytes), number(each.is_zero_once ? 1 : each.is_zero_each ? 2 : 0);
     if (!deterministic.empty()) field("deterministic"), field(deterministic);
     if (op != nullptr) field("op"), field(op->canonical_rules());
     return all;
@@ -203,20 +226,23 @@ LaunchPlan DefinedFamily::plan(const Problem& problem, const Config& config, con
     LaunchPlan plan;
     plan.workspace_bytes = bytes_of(workspace_bytes_);
     plan.workspace_zero_bytes = bytes_of(workspace_zero_bytes_);
-    std::map<std::string, std::size_t> offsets;
+    std::map<std::string, WorkspacePlace> places;
     // Workspaces that must be zero come first, because only leading bytes are zeroed.
     for (const bool is_zero_once : {true, false}) {
         for (std::size_t i = 0; i < workspaces_.size(); ++i) {
             const FamilyDefinition::Workspace& each = definition_.workspaces[i];
             if (each.is_zero_once != is_zero_once) continue;
             plan.workspace_bytes = (plan.workspace_bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-            offsets[each.name] = plan.workspace_bytes;
-            plan.workspace_bytes += bytes_of(workspaces_[i]);
+            const WorkspacePlace& place = places[each.name] = {plan.workspace_bytes, bytes_of(workspaces_[i])};
+            plan.workspace_bytes += place.bytes;
             if (is_zero_once) plan.workspace_zero_bytes = plan.workspace_bytes;
+            if (each.is_zero_each && place.bytes > 0)
+                plan.steps.push_back(zero_launch(WorkspaceArg{place.offset_bytes}, place.bytes));
         }
     }
-    plan.steps =
-        steps_->make(problem, scope, offsets, [](std::size_t index) { return TensorArg{.index = static_cast<int>(index)}; });
+    const auto tensor_argument = [](std::size_t index) { return TensorArg{.index = static_cast<int>(index)}; };
+    for (LaunchStep& step : steps_->make(problem, scope, places, tensor_argument)) plan.steps.push_back(std::move(step));
+    if (definition_.op != nullptr) plan.symbol_writes = symbol_writes(*definition_.op, problem);
     plan.deterministic = deterministic_ ? deterministic_->evaluate(scope) != 0 : definition_.is_deterministic;
     return plan;
 }

@@ -38,6 +38,7 @@ struct FamilyDefinition {
         std::string name;
         std::string bytes;          // an expression
         bool is_zero_once = false;  // must be zero before the first launch; kernels set it to zero again
+        bool is_zero_each = false;  // set to zero before the first step of each launch, which is timed
     };
 
     // The value of a placeholder in the text: an expression over problem and device, or the element type of a tensor.
@@ -72,6 +73,8 @@ struct FamilyDefinition {
     std::vector<Workspace> workspaces = {};  // behind `workspace_bytes`
     std::string deterministic = {};          // an expression that replaces is_deterministic; empty: none
 
+    // Whether its launches need the kernels of step_helpers().
+    bool needs_helpers() const;
     // Everything except `text` that decides what a config means, as one text: part of the template's identity. Names and
     // sentences for people are left out.
     std::string canonical_rules() const;

@@ -74,6 +74,14 @@ struct LaunchStep {
     std::vector<Argument> arguments;
 };
 
+// A copy into a __constant__ or __device__ array of the code, which launches read. It is not timed.
+struct SymbolWrite {
+    std::string symbol;
+    Argument from;  // a tensor or the workspace
+    std::size_t bytes = 0;
+    std::size_t before_step = 0;
+};
+
 // How one config is launched for one problem: the steps in order, on one stream. A plan without steps is legal (there is nothing
 // to do).
 struct LaunchPlan {
@@ -82,6 +90,7 @@ struct LaunchPlan {
     std::size_t workspace_zero_bytes = 0;  // leading bytes that must be zero before the first launch; kernels set them to zero
                                            // again
     bool deterministic = true;             // the same input gives the same bits
+    std::vector<SymbolWrite> symbol_writes = {};  // in the order of their steps
 };
 
 }  // namespace autotune

@@ -62,8 +62,7 @@ I64Arg bits_argument(double value) {
 // The format of a type as the helpers take it: bits, exponent and mantissa bits, and whether it has an infinity.
 I64Arg format_argument(DType type) {
     const DTypeTraits& traits = traits_of(type);
-    return I64Arg{traits.bits | std::int64_t{traits.exponent_bits} << 8 |
-                  std::int64_t{traits.exponent_bits == 0 ? 0 : traits.mantissa_bits} << 16 |
+    return I64Arg{traits.bits | std::int64_t{traits.exponent_bits} << 8 | std::int64_t{traits.mantissa_bits} << 16 |
                   std::int64_t{traits.has_infinity ? 1 : 0} << 24};
 }
 
@@ -153,6 +152,7 @@ class ReferencePlan {
                           I32Arg{magnitudes && is_floating(tensor) ? 1 : 0}});
             }
         }
+        write_symbols(magnitudes);
         const Expression::Scope scope = names_.scope();
         std::vector<LaunchStep> steps = steps_.make(problem_, scope, {}, [&](std::size_t index) -> Argument {
             if (offsets[index] == SIZE_MAX) return TensorArg{.index = static_cast<int>(index)};
@@ -160,6 +160,23 @@ class ReferencePlan {
         });
         for (LaunchStep& step : steps) plan_.steps.push_back(std::move(step));
         return offsets;
+    }
+
+    // The reference may read symbols too, in their own type.
+    void write_symbols(bool magnitudes) {
+        const std::size_t first = plan_.symbol_writes.size();
+        for (SymbolWrite& write : symbol_writes(definition_, problem_)) {
+            const auto index = static_cast<std::size_t>(std::get<TensorArg>(write.from).index);
+            const Tensor& tensor = problem_.tensors[index];
+            if (magnitudes && is_floating(tensor)) {
+                const std::size_t copy = take(write.bytes);
+                add_step("_autotune_copy", tensor.span_bytes(),
+                         {write.from, format_argument(tensor.dtype), WorkspaceArg{copy}, I64Arg{tensor.span()}, I32Arg{1}});
+                write.from = WorkspaceArg{copy};
+            }
+            plan_.symbol_writes.push_back(std::move(write));
+        }
+        for (std::size_t i = first; i < plan_.symbol_writes.size(); ++i) plan_.symbol_writes[i].before_step = plan_.steps.size();
     }
 
     I64Arg written_format(const Tensor& tensor) const { return format_argument(is_widened(tensor) ? DType::f64 : tensor.dtype); }
@@ -230,6 +247,10 @@ std::string OpDefinition::canonical_rules() const {
     for (const Tensor& tensor : tensors) {
         field("tensor"), field(tensor.name), field(tensor.dtype), field(std::to_string(static_cast<int>(tensor.access)));
         field(std::to_string(tensor.align)), field(tensor.fill.kind);
+        if (!tensor.fill.file.empty()) field("file"), field(tensor.fill.file);
+        if (!tensor.symbol.empty()) field("symbol"), field(tensor.symbol);
+        if (!tensor.is_checked) field("unchecked");
+        if (!tensor.is_reset) field("not reset");
         for (const std::string& dim : tensor.shape) field("dim"), field(dim);
         for (const std::string& stride : tensor.strides) field("stride"), field(stride);
         for (const auto& [key, value] : tensor.fill.values) field(key), field(value);
@@ -242,7 +263,8 @@ std::string OpDefinition::canonical_rules() const {
 }
 
 struct DefinedOp::Compiled {
-    explicit Compiled(const OpDefinition& from) : lets(from.lets), flops(from.flops), steps(from.reference) {
+    explicit Compiled(const OpDefinition& from)
+        : lets(from.lets), flops(from.flops), steps(from.reference), prepare(from.prepare) {
         if (!from.bytes.empty()) bytes = Expression(from.bytes);
         for (const OpDefinition::Tensor& tensor : from.tensors) {
             TensorTexts& texts = tensors.emplace_back();
@@ -261,7 +283,7 @@ struct DefinedOp::Compiled {
     std::optional<Expression> bytes;
     std::vector<TensorTexts> tensors;
     std::vector<Expression> scalars;
-    StepMaker steps;
+    StepMaker steps, prepare;
 };
 
 DefinedOp::DefinedOp(std::shared_ptr<const OpDefinition> definition)
@@ -492,6 +514,7 @@ Fill DefinedOp::fill_of(std::size_t index, const Problem& problem) const {
     }
     if (content.kind == "indices") return Fill::indices(std::max<std::int64_t>(integer("count", 1), 1));
     if (content.kind == "constant") return Fill::constant(number("value", 0));
+    if (content.kind == "npy") return Fill::constant(0);  // then the file's content
     if (content.kind == "offsets") {
         const std::int64_t total = integer("total", 0);
         const std::int64_t parts = std::max<std::int64_t>(problem.tensors[index].elements() - 1, 1);
@@ -504,8 +527,22 @@ Fill DefinedOp::fill_of(std::size_t index, const Problem& problem) const {
 std::vector<OutputCheck> DefinedOp::outputs_of(const Problem& problem) const {
     std::vector<OutputCheck> outputs;
     for (std::size_t i = 0; i < problem.tensors.size(); ++i)
-        if (problem.tensors[i].is_written()) outputs.push_back({.tensor = static_cast<int>(i)});
+        if (problem.tensors[i].is_written() && definition_->tensors[i].is_checked)
+            outputs.push_back({.tensor = static_cast<int>(i)});
     return outputs;
+}
+
+DataRules DefinedOp::data_rules(const Problem& problem) const {
+    DataRules rules{.may_answer_nan = true};
+    for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
+        const OpDefinition::Tensor& tensor = definition_->tensors[i];
+        if (tensor.access == Access::inout && tensor.is_reset) rules.reset.push_back(static_cast<int>(i));
+        if (!tensor.fill.path.empty()) rules.files[static_cast<int>(i)] = tensor.fill.path;
+    }
+    const Names names(problem, compiled_->lets);
+    rules.prepare.steps = compiled_->prepare.make(problem, names.scope(), {},
+                                                  [](std::size_t index) { return TensorArg{.index = static_cast<int>(index)}; });
+    return rules;
 }
 
 std::vector<OpTest> DefinedOp::tests(const Problem& problem) const {
@@ -524,7 +561,9 @@ std::vector<OpTest> DefinedOp::tests(const Problem& problem) const {
         const Tensor& tensor = problem.tensors[i];
         const bool is_read = tensor.access != Access::out;
         numeric.fills.push_back(is_read ? fill_of(i, problem) : Fill::nan());
-        exact.fills.push_back(is_read && is_floating(tensor) ? Fill::integers(-2, 2, every) : numeric.fills.back());
+        // The numbers in a file have a meaning, such as places.
+        const bool is_free = is_read && is_floating(tensor) && definition_->tensors[i].fill.path.empty();
+        exact.fills.push_back(is_free ? Fill::integers(-2, 2, every) : numeric.fills.back());
     }
     std::vector<OpTest> all;
     if (definition_->has_exact_test && elements > 0) all.push_back(std::move(exact));
@@ -556,6 +595,16 @@ std::vector<Problem> DefinedOp::edge_case_problems(const Problem& problem, const
         if (other.key() != problem.key()) all.push_back(std::move(other));
     }
     return all;
+}
+
+std::vector<SymbolWrite> symbol_writes(const OpDefinition& definition, const Problem& problem) {
+    std::vector<SymbolWrite> writes;
+    for (std::size_t i = 0; i < definition.tensors.size() && i < problem.tensors.size(); ++i) {
+        const auto bytes = static_cast<std::size_t>(problem.tensors[i].span_bytes());
+        if (definition.tensors[i].symbol.empty() || bytes == 0) continue;
+        writes.push_back({definition.tensors[i].symbol, TensorArg{.index = static_cast<int>(i)}, bytes});
+    }
+    return writes;
 }
 
 std::string reference_helpers(const std::string& symbol) {
@@ -594,10 +643,11 @@ __device__ inline void put(void* data, unsigned long long format, long long at, 
         default: static_cast<unsigned long long*>(data)[at] = value;
     }
 }
-// Exact: every type is narrower than double.
+// Exact, except for integers of 64 bits.
 __device__ inline double decoded(unsigned long long value, unsigned long long format) {
     const int bits = static_cast<int>(format & 255), exponent_bits = static_cast<int>(format >> 8 & 255);
     const int mantissa_bits = static_cast<int>(format >> 16 & 255);
+    if (exponent_bits == 0 && mantissa_bits == bits) return static_cast<double>(value);
     if (exponent_bits == 0) {
         const int unused = 64 - bits;
         return static_cast<double>(static_cast<long long>(value << unused) >> unused);
@@ -669,9 +719,13 @@ extern "C" __global__ void ${symbol}_autotune_expect(const void* values, unsigne
                                                {stride0, stride1, stride2, stride3, stride4}};
     const double rms = sqrt(facts[0] / static_cast<double>(layout.elements()));
     const bool is_exact = exact != 0 && facts[1] == 0.0;
+    // Not every integer of 64 bits is a double: its bits are expected.
+    const bool by_bits = (format & 0xFFFF) == 64 && relative == 0 && absolute == 0;
     for (long long i = autotune_reference::first(); i < layout.elements(); i += autotune_reference::step()) {
         const double value = autotune_reference::loaded(values, format, layout.offset(i));
-        expected[i] = value;
+        expected[i] = by_bits
+            ? autotune_reference::as_double(static_cast<long long>(autotune_reference::raw(values, format, layout.offset(i))))
+            : value;
         bound[i] = is_exact ? 0.0 : autotune_reference::as_double(per_rms) * rms +
             autotune_reference::as_double(relative) * fabs(value) + autotune_reference::as_double(absolute);
     }

@@ -29,6 +29,8 @@ struct OpDefinition {
     struct Content {
         std::string kind = "normal";
         std::map<std::string, std::string> values = {};
+        std::string file = {};  // kind npy: its name in the kernel file
+        std::string path = {};  // where it lies; no part of an identity
     };
     struct Tensor {
         std::string name;
@@ -38,6 +40,9 @@ struct OpDefinition {
         Access access = Access::in;
         int align = 0;  // bytes; 0: as shape, strides and type allow, at most 16
         Content fill = {};
+        std::string symbol = {};  // a __constant__ or __device__ array of the source that gets the content before launches
+        bool is_checked = true;   // false: kernels may leave anything in it
+        bool is_reset = true;     // inout: filled again before each timed launch too
     };
     struct Scalar {
         std::string name;
@@ -66,7 +71,8 @@ struct OpDefinition {
     std::vector<Let> lets = {};
     // The kernels that compute the right answer in double, from the same source; none: answers are not verified.
     std::vector<StepDefinition> reference = {};
-    bool widens_inputs = true;  // whether the reference gets floating-point tensors as double
+    std::vector<StepDefinition> prepare = {};  // derive tensors from others after each fill
+    bool widens_inputs = true;                 // whether the reference gets floating-point tensors as double
     bool has_exact_test = true;
     std::vector<Tolerance> tolerances = {};
     KernelSource source = {};
@@ -77,6 +83,9 @@ struct OpDefinition {
     // Everything that decides what a problem and its right answer are, as one text: part of a template's identity.
     std::string canonical_rules() const;
 };
+
+// The writes of symbols that launches of an op's kernels need before their first step.
+std::vector<SymbolWrite> symbol_writes(const OpDefinition& definition, const Problem& problem);
 
 // Text that is appended to a user's source in the reference's translation unit: kernels that widen tensors and compute expected
 // values and bounds. Their names begin with `symbol`.
@@ -114,6 +123,7 @@ class DefinedOp final : public Op {
     std::vector<OpTest> tests(const Problem& problem) const override;
     std::vector<Binding> reference_facts(const Problem& problem) const override;
     LaunchPlan reference_plan(const Problem& problem, const OpTest& test) const override;
+    DataRules data_rules(const Problem& problem) const override;
     std::vector<Expected> reference_on_host(const Problem& problem, const OpTest& test,
                                             std::span<const std::vector<double>> tensors) const override;
     std::vector<Problem> edge_case_problems(const Problem& problem, const Config& config) const override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,14 @@ struct Subproblem {
     std::vector<std::int64_t> first;
 };
 
+// The needs of an op's data beyond its fills.
+struct DataRules {
+    LaunchPlan prepare = {};                // launches of the reference's code that derive tensors from others after each fill
+    std::vector<int> reset = {};            // tensors that must be as they were filled before each timed launch
+    std::map<int, std::string> files = {};  // .npy files with the content of tensors
+    bool may_answer_nan = false;            // the reference is not known to be finite
+};
+
 // The expected values of one output: dense, in the logical order of its elements.
 struct Expected {
     std::vector<double> values;
@@ -83,6 +92,8 @@ class OpOracle {
     // For problems whose whole reference takes too long: parts that take little time and touch the first, the last, tile-edge and
     // random rows and columns. Empty if the op has none.
     virtual std::vector<Subproblem> subproblems(const Problem&, std::uint64_t /*seed*/) const { return {}; }
+
+    virtual DataRules data_rules(const Problem&) const { return {}; }
 
     // Similar problems on which a winner is also verified: extents one below and above `config`'s tile, tails in every extent,
     // padded rows, NaN in an output that must not be read.

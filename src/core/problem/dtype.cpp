@@ -75,16 +75,21 @@ double decode_small(const SmallFloat& format, std::uint64_t bits) {
     return sign * (significand * power_of_two(exponent - format.bias() - format.mantissa_bits));
 }
 
-// Two's complement, saturating.
+// Saturating; with a sign in two's complement.
 std::uint64_t encode_integer(const DTypeTraits& traits, double value) {
     if (std::isnan(value)) return 0;
-    const double low = -std::ldexp(1.0, traits.mantissa_bits);
-    const auto rounded = static_cast<std::int64_t>(std::nearbyint(std::fmin(std::fmax(value, low), -low - 1)));
-    return static_cast<std::uint64_t>(rounded) & (~std::uint64_t{0} >> (64 - traits.bits));
+    const double rounded = std::nearbyint(value), limit = std::ldexp(1.0, traits.mantissa_bits);
+    const std::uint64_t most = ~std::uint64_t{0} >> (64 - traits.mantissa_bits);
+    const std::uint64_t mask = ~std::uint64_t{0} >> (64 - traits.bits);
+    if (rounded >= limit) return most;
+    if (is_unsigned(traits.type)) return rounded <= 0 ? 0 : static_cast<std::uint64_t>(rounded);
+    if (rounded <= -limit) return ~most & mask;
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(rounded)) & mask;
 }
 
 double decode_integer(const DTypeTraits& traits, std::uint64_t bits) {
     const int unused = 64 - traits.bits;
+    if (is_unsigned(traits.type)) return static_cast<double>(bits << unused >> unused);
     return static_cast<double>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
@@ -112,7 +117,8 @@ double underflow_roundoff(DType type) {
 std::int64_t exact_integers(DType type) {
     const DTypeTraits& traits = traits_of(type);
     const int digits = traits.mantissa_bits + (traits.kind == NumberKind::floating ? 1 : 0);
-    return (std::int64_t{1} << digits) - (traits.kind == NumberKind::floating ? 0 : 1);
+    constexpr int kMostDigits = 62;
+    return (std::int64_t{1} << std::min(digits, kMostDigits)) - (traits.kind == NumberKind::floating ? 0 : 1);
 }
 
 std::uint64_t encode(DType type, double value) {

@@ -9,7 +9,7 @@
 namespace autotune {
 
 // The type of a tensor's elements in memory.
-enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32, i8 };
+enum class DType : std::uint8_t { f16, bf16, f32, f64, e4m3, e5m2, i32, i8, u8, i16, u16, u32, i64, u64 };
 
 enum class NumberKind : std::uint8_t { floating, integer };
 
@@ -27,7 +27,7 @@ struct DTypeTraits {
     int tensor_map_type;  // the value of CUtensorMapDataType; types that TMA does not know are copied as bytes
 };
 
-inline constexpr std::array<DTypeTraits, 8> kDTypes = {{
+inline constexpr std::array<DTypeTraits, 14> kDTypes = {{
     {DType::f16, "f16", NumberKind::floating, 16, 5, 10, true, 6},
     {DType::bf16, "bf16", NumberKind::floating, 16, 8, 7, true, 9},
     {DType::f32, "f32", NumberKind::floating, 32, 8, 23, true, 7},
@@ -36,6 +36,12 @@ inline constexpr std::array<DTypeTraits, 8> kDTypes = {{
     {DType::e5m2, "e5m2", NumberKind::floating, 8, 5, 2, true, 0},
     {DType::i32, "i32", NumberKind::integer, 32, 0, 31, false, 3},
     {DType::i8, "i8", NumberKind::integer, 8, 0, 7, false, 0},
+    {DType::u8, "u8", NumberKind::integer, 8, 0, 8, false, 0},
+    {DType::i16, "i16", NumberKind::integer, 16, 0, 15, false, 1},
+    {DType::u16, "u16", NumberKind::integer, 16, 0, 16, false, 1},
+    {DType::u32, "u32", NumberKind::integer, 32, 0, 32, false, 2},
+    {DType::i64, "i64", NumberKind::integer, 64, 0, 63, false, 5},
+    {DType::u64, "u64", NumberKind::integer, 64, 0, 64, false, 4},
 }};
 
 constexpr const DTypeTraits& traits_of(DType type) {
@@ -47,6 +53,9 @@ constexpr std::string_view to_string(DType type) {
     return traits_of(type).word;
 }
 std::optional<DType> parse_dtype(std::string_view text);
+constexpr bool is_unsigned(DType type) {
+    return traits_of(type).kind == NumberKind::integer && traits_of(type).mantissa_bits == traits_of(type).bits;
+}
 constexpr std::size_t size_bytes(DType type) {
     return static_cast<std::size_t>(traits_of(type).bits) / 8;
 }
@@ -64,7 +73,7 @@ std::int64_t exact_integers(DType type);
 // largest finite number if the type has no infinity. NaN becomes 0 in an integer type. The device's conversions give the same
 // bits.
 std::uint64_t encode(DType type, double value);
-// The value that the low size_bytes(type) bytes of `bits` stand for. Exact.
+// The value that the low size_bytes(type) bytes of `bits` stand for. Exact, except for 64-bit integers above 2^53.
 double decode(DType type, std::uint64_t bits);
 // decode(encode(value)): the value of a number after it was stored.
 double round_to(DType type, double value);

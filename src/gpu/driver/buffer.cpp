@@ -52,6 +52,10 @@ void Buffer::download(std::span<std::byte> host, std::size_t offset_bytes) const
     throw_if_failed(*driver_, driver_->api().memcpy_dtoh(host.data(), address_ + offset_bytes, host.size()), "cuMemcpyDtoH");
 }
 
+int copy_on_device(const Driver& driver, DeviceAddress to, DeviceAddress from, std::size_t bytes, StreamHandle stream) noexcept {
+    return driver.api().memcpy_dtod_async(to, from, bytes, stream);
+}
+
 void Buffer::fill_bytes(std::uint8_t value, StreamHandle stream) {
     if (bytes_ == 0) return;
     throw_if_failed(*driver_, driver_->api().memset_d8_async(address_, value, bytes_, stream), "cuMemsetD8Async");

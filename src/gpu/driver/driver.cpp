@@ -60,6 +60,7 @@ void resolve_contexts_and_memory(Resolver& r, Driver::Api& api) {
     r.required("cuMemFree", 3020, api.mem_free);
     r.required("cuMemcpyHtoD", 3020, api.memcpy_htod);
     r.required("cuMemcpyDtoH", 3020, api.memcpy_dtoh);
+    r.required("cuMemcpyDtoDAsync", 3020, api.memcpy_dtod_async);
     r.required("cuMemsetD8Async", 3020, api.memset_d8_async);
     r.optional("cuPointerGetAttribute", 4000, api.pointer_get_attribute);
 }
@@ -94,6 +95,7 @@ void resolve_kernels(Resolver& r, Driver::Api& api) {
     r.required("cuLibraryLoadData", 12000, api.library_load_data);
     r.required("cuLibraryUnload", 12000, api.library_unload);
     r.required("cuLibraryGetKernel", 12000, api.library_get_kernel);
+    r.required("cuLibraryGetGlobal", 12000, api.library_get_global);
     r.required("cuKernelGetFunction", 12000, api.kernel_get_function);
     r.required("cuFuncGetAttribute", 2020, api.func_get_attribute);
     r.required("cuFuncSetAttribute", 9000, api.func_set_attribute);

@@ -243,6 +243,12 @@ class Library {
     Function ready(const std::string& symbol, const LaunchStep& step) const;
     // For a caller that knows the current context's id. It calls no driver function if the kernel is known.
     Function ready(const std::string& symbol, const LaunchStep& step, std::uint64_t context_id) const;
+    // A __constant__ or __device__ variable of the code in the current context; nullopt if there is none of that name.
+    struct Variable {
+        DeviceAddress address = 0;
+        std::size_t bytes = 0;
+    };
+    std::optional<Variable> variable(const std::string& name) const;
     // Loads a kernel's code into the current context, whose id is given, so that ready() finds it there. False if there is no
     // such kernel. Thread-safe.
     bool load(const std::string& symbol, std::uint64_t context_id) const;
@@ -260,6 +266,9 @@ struct alignas(64) TensorMap {
 };
 // Throws DriverError{refused} if the driver rejects the geometry.
 TensorMap encode_tensor_map(const Driver& driver, const TensorMapArg& map, DType type, DeviceAddress address);
+
+// Enqueues a copy between two places of the device's memory. Returns the CUresult.
+int copy_on_device(const Driver& driver, DeviceAddress to, DeviceAddress from, std::size_t bytes, StreamHandle stream) noexcept;
 
 // Throws DriverError for a code other than CUDA_SUCCESS; for callers of Function::launch.
 void throw_if_failed(const Driver& driver, int code, const char* call);

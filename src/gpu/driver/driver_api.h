@@ -35,6 +35,7 @@ struct Driver::Api {
     PFN_cuMemFree_v3020 mem_free = nullptr;
     PFN_cuMemcpyHtoD_v3020 memcpy_htod = nullptr;
     PFN_cuMemcpyDtoH_v3020 memcpy_dtoh = nullptr;
+    PFN_cuMemcpyDtoDAsync_v3020 memcpy_dtod_async = nullptr;
     PFN_cuMemsetD8Async_v3020 memset_d8_async = nullptr;
     PFN_cuPointerGetAttribute_v4000 pointer_get_attribute = nullptr;
 
@@ -67,6 +68,7 @@ struct Driver::Api {
     PFN_cuLibraryLoadData_v12000 library_load_data = nullptr;
     PFN_cuLibraryUnload_v12000 library_unload = nullptr;
     PFN_cuLibraryGetKernel_v12000 library_get_kernel = nullptr;
+    PFN_cuLibraryGetGlobal_v12000 library_get_global = nullptr;
     PFN_cuKernelGetFunction_v12000 kernel_get_function = nullptr;
     PFN_cuFuncGetAttribute_v2020 func_get_attribute = nullptr;
     PFN_cuFuncSetAttribute_v9000 func_set_attribute = nullptr;

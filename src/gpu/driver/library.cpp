@@ -94,6 +94,16 @@ Function Library::function(const std::string& symbol) const {
     return function;
 }
 
+std::optional<Library::Variable> Library::variable(const std::string& name) const {
+    const RelaxedCapture relaxed(*driver_);  // it may load code, and this thread may be capturing
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    const CUresult result = driver_->api().library_get_global(&address, &bytes, static_cast<CUlibrary>(raw_), name.c_str());
+    if (result == CUDA_ERROR_NOT_FOUND) return std::nullopt;
+    throw_if_failed(*driver_, result, ("cuLibraryGetGlobal(" + name + ")").c_str());
+    return Variable{address, bytes};
+}
+
 // Loads a kernel without the lock, so that threads whose kernel is loaded do not wait.
 Library::Ready::Kernel& Library::Ready::loaded(const Library& library, const std::string& symbol, std::uint64_t context) {
     {

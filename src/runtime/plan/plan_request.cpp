@@ -10,7 +10,7 @@ namespace autotune::runtime {
 
 DType dtype_of(autotune_dtype type, const char* member) {
     // The public enumeration has the order of ours, after the default.
-    static_assert(static_cast<int>(DType::f16) + 1 == AUTOTUNE_F16 && static_cast<int>(DType::i8) + 1 == AUTOTUNE_I8);
+    static_assert(static_cast<int>(DType::f16) + 1 == AUTOTUNE_F16 && static_cast<int>(DType::u64) + 1 == AUTOTUNE_U64);
     const auto number = static_cast<unsigned>(type) - 1;
     if (number < kDTypes.size()) return kDTypes[number].type;
     if (type == AUTOTUNE_DTYPE_DEFAULT) refuse(std::string(member) + " is missing");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -220,6 +221,30 @@ TEST(Compare, PassesAsksForTheNormOnlyWhereTheCheckDoes) {
     EXPECT_TRUE(passes(check, result));
     check.max_norm_ratio = 0.4;
     EXPECT_FALSE(passes(check, result));
+}
+
+// A NaN passes where NaN is right, but not the poison, which no kernel has written.
+TEST(Compare, AnElementThatWasNotWrittenNeverPasses) {
+    const double nan = std::nan("");
+    CompareResult written, unwritten;
+    compare_element(written, DType::f32, 0x7FFFFFFFU, nan, 1e-3, 0);
+    EXPECT_EQ(written.violations, 0U);
+    EXPECT_EQ(written.expected_nan, 1U);
+    compare_element(unwritten, DType::f32, 0xFFFFFFFFU, nan, 1e-3, 3);
+    EXPECT_EQ(unwritten.violations, 1U);
+    EXPECT_EQ(unwritten.nan_count, 1U);
+    EXPECT_EQ(unwritten.first_wrong(), 3U);
+}
+
+// 2^53 + 1 is no double.
+TEST(Compare, IntegersOf64BitsAreComparedByTheirBits) {
+    const std::uint64_t odd = (std::uint64_t{1} << 53) + 1;
+    CompareResult same, other;
+    compare_element(same, DType::i64, odd, std::bit_cast<double>(odd), 0, 0);
+    EXPECT_EQ(same.violations, 0U);
+    compare_element(other, DType::u64, odd - 1, std::bit_cast<double>(odd), 0, 7);
+    EXPECT_EQ(other.violations, 1U);
+    EXPECT_EQ(other.first_wrong(), 7U);
 }
 
 }  // namespace

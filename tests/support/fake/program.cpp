@@ -155,6 +155,22 @@ std::vector<KernelFact> read_kernels(const std::vector<std::string>& words, cons
     return kernels;
 }
 
+// Arrays in constant and global memory. A size that is no plain number is taken for a large one.
+std::map<std::string, std::size_t> read_variables(const std::vector<std::string>& words) {
+    constexpr std::size_t kLarge = std::size_t{1} << 20, kElement = 4;
+    std::map<std::string, std::size_t> variables;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] != "__constant__" && words[i] != "__device__") continue;
+        std::size_t at = i + 1;
+        while (at < words.size() && at < i + 6 && words[at] != "[" && words[at] != "(" && words[at] != ";") ++at;
+        if (at >= words.size() || words[at] != "[") continue;
+        const std::string& size = at + 2 < words.size() && words[at + 2] == "]" ? words[at + 1] : "";
+        const bool is_number = !size.empty() && size.find_first_not_of("0123456789") == std::string::npos;
+        variables[words[at - 1]] = is_number ? std::stoul(size) * kElement : kLarge;
+    }
+    return variables;
+}
+
 // Registers for the accumulators and fragments of a tiled kernel. Larger tiles per thread need more registers, and the largest
 // spill.
 int plausible_registers(const Program& program) {
@@ -217,6 +233,7 @@ Program read_program(const std::string& source, const std::string& arch) {
         if (words[i] == "define" && words[i + 1] == "AUTOTUNE_KERNEL") program.symbol = words[i + 2];
     }
     program.kernels = read_kernels(words, program.symbol, macros);
+    program.variables = read_variables(words);
     for (const KernelFact& kernel : program.kernels)
         if (program.symbol.empty() && kernel.symbol.rfind("user_", 0) == 0) program.symbol = kernel.symbol;
     if (program.symbol.empty() && !program.kernels.empty()) program.symbol = program.kernels.front().symbol;

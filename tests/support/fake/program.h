@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ struct Program {
     std::string symbol;  // the symbol of the main kernel, or of the first kernel if the text defines no AUTOTUNE_KERNEL
     Words constants;     // "block_m" -> "128", "in_type" -> "f16", "trans_a" -> "0"
     std::vector<KernelFact> kernels;
+    std::map<std::string, std::size_t> variables;  // __constant__ and __device__ arrays and their bytes, of 4 an element
     int registers = 0;  // a plausible number, the same in the compiler's report and the driver's attribute
     int spill_bytes = 0;
 

@@ -27,6 +27,8 @@ std::size_t argument_bytes(const OpDefinition& op, const StepDefinition::Argumen
             return 4;
         case ArgumentKind::boolean:
             return 1;
+        case ArgumentKind::pick:
+            return argument_bytes(op, argument.of.front());
         case ArgumentKind::scalar: {
             const auto found = std::find_if(op.scalars.begin(), op.scalars.end(),
                                             [&](const OpDefinition::Scalar& each) { return each.name == argument.value; });
@@ -79,6 +81,8 @@ class CompileCheck {
         if (!findings_.empty()) return std::move(findings_);
         check_sizes(units.front(), file_.family.steps, "args");
         check_sizes(units.back(), file_.op().reference, "args of the reference");
+        check_sizes(units.back(), file_.op().prepare, "args of the preparation");
+        check_symbols(units);
         check_parameters(units);
         return std::move(findings_);
     }
@@ -90,6 +94,7 @@ class CompileCheck {
         std::string told;
         std::string failure;
         Kernels kernels;
+        std::map<std::string, std::size_t> variables;
     };
 
     Unit unit_of(const Config& config, const std::string& parameter) {
@@ -126,6 +131,7 @@ class CompileCheck {
                     session_.nvrtc_path(), {rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options});
                 units[i].failure = output.ok ? "" : first_compiler_error(output.log);
                 if (output.ok) units[i].kernels = jit::kernels_of_cubin(output.cubin);
+                if (output.ok) units[i].variables = jit::variables_of_cubin(output.cubin);
             }
         };
         std::vector<std::thread> threads;
@@ -140,6 +146,7 @@ class CompileCheck {
 
     void check_sizes(const Unit& unit, const std::vector<StepDefinition>& steps, const std::string& what) {
         for (const StepDefinition& step : steps) {
+            if (step.action != StepDefinition::Action::launch) continue;
             const auto kernel = unit.kernels.find(unit.rendered.symbol + step.entry);
             if (kernel == unit.kernels.end() || kernel->second.parameter_bytes.empty()) continue;
             const std::vector<std::size_t>& sizes = kernel->second.parameter_bytes;
@@ -163,6 +170,28 @@ class CompileCheck {
                 }
                 findings_.push_back(std::move(finding));
             }
+        }
+    }
+
+    // The arrays that tensors are copied into. A config may do without one.
+    void check_symbols(const std::vector<Unit>& units) {
+        for (const SymbolWrite& write : symbol_writes(file_.op(), problem_)) {
+            bool is_there = false;
+            for (const Unit& unit : units) {
+                const auto found = unit.variables.find(write.symbol);
+                if (found == unit.variables.end()) continue;
+                is_there = true;
+                if (found->second >= write.bytes) continue;
+                add("array " + write.symbol + " of the source has " + std::to_string(found->second) + " bytes in " + unit.told +
+                    ", and its tensor has " + std::to_string(write.bytes));
+                break;
+            }
+            const bool any_known =
+                std::any_of(units.begin(), units.end(), [](const Unit& unit) { return !unit.variables.empty(); });
+            if (!is_there && any_known)
+                add("no kernel reads array " + write.symbol +
+                    ", or its name in the compiled code is another: it must stand outside "
+                    "of namespaces and not be static");
         }
     }
 

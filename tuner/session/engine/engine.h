@@ -53,9 +53,9 @@ class Engine {
     // Called in every iteration of the loop: keeps the compile queue full while the GPU worker is busy.
     void set_idle_hook(std::function<void()> hook) { idle_hook_ = std::move(hook); }
 
-  private:
     void warn(const std::string& text);
 
+  private:
     TuneServices& services_;
     RunFolder private_folder_;
     std::string state_folder_;

@@ -138,6 +138,8 @@ void GpuWorkerSession::ensure() {
                                     : ""));
         }
         known_ = static_cast<Reference>(reply.body.value("reference", 0));
+        for (const std::string& remark : reply.body.value("remarks", std::vector<std::string>()))
+            if (told_.insert(remark).second) host_.engine().warn(remark);
         generation_ = generation;
         return;
     }

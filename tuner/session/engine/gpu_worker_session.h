@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,7 @@ class GpuWorkerSession {
     Options options_;
     int generation_ = 0;
     Reference known_ = Reference::none;
+    std::set<std::string> told_;  // remarks about the reference, which a restarted worker repeats
 };
 
 }  // namespace autotune::tuner

@@ -25,10 +25,15 @@ Rules read_rules(const Json& json) {
     return rules;
 }
 
+Json write_argument(const FamilyDefinition::Argument& argument) {
+    Json of = Json::array();
+    for (const FamilyDefinition::Argument& one : argument.of) of.push_back(write_argument(one));
+    return {static_cast<int>(argument.kind), argument.value, std::move(of)};
+}
+
 Json write_step(const FamilyDefinition::Step& step) {
     Json arguments = Json::array();
-    for (const FamilyDefinition::Argument& argument : step.arguments)
-        arguments.push_back({static_cast<int>(argument.kind), argument.value});
+    for (const FamilyDefinition::Argument& argument : step.arguments) arguments.push_back(write_argument(argument));
     return {{"entry", step.entry},
             {"grid", step.grid},
             {"block", step.block},
@@ -37,14 +42,18 @@ Json write_step(const FamilyDefinition::Step& step) {
             {"programmatic_dependent", step.programmatic_dependent},
             {"arguments", std::move(arguments)},
             {"when", step.when},
-            {"kernel", step.kernel}};
+            {"kernel", step.kernel},
+            {"action", static_cast<int>(step.action)},
+            {"repeat", step.repeat},
+            {"index", step.index}};
 }
 
 FamilyDefinition::Argument read_argument(const Json& json) {
     const int kind = json.at(0).get<int>();
-    check(kind >= 0 && kind <= static_cast<int>(FamilyDefinition::Argument::Kind::named_workspace),
-          "unknown argument in a message");
-    return {static_cast<FamilyDefinition::Argument::Kind>(kind), json.at(1).get<std::string>()};
+    check(kind >= 0 && kind <= static_cast<int>(FamilyDefinition::Argument::Kind::pick), "unknown argument in a message");
+    FamilyDefinition::Argument argument{static_cast<FamilyDefinition::Argument::Kind>(kind), json.at(1).get<std::string>()};
+    for (const Json& one : json.at(2)) argument.of.push_back(read_argument(one));
+    return argument;
 }
 
 FamilyDefinition::Step read_step_definition(const Json& json) {
@@ -57,6 +66,11 @@ FamilyDefinition::Step read_step_definition(const Json& json) {
     json.at("programmatic_dependent").get_to(step.programmatic_dependent);
     json.at("when").get_to(step.when);
     json.at("kernel").get_to(step.kernel);
+    const int action = json.at("action").get<int>();
+    check(action >= 0 && action <= static_cast<int>(FamilyDefinition::Step::Action::copy), "unknown step in a message");
+    step.action = static_cast<FamilyDefinition::Step::Action>(action);
+    json.at("repeat").get_to(step.repeat);
+    json.at("index").get_to(step.index);
     for (const Json& argument : json.at("arguments")) step.arguments.push_back(read_argument(argument));
     return step;
 }
@@ -111,6 +125,7 @@ Json write_op(const OpDefinition& op) {
               {"tensors", Json::array()},
               {"scalars", Json::array()},
               {"reference", Json::array()},
+              {"prepare", Json::array()},
               {"tolerances", Json::array()},
               {"source",
                {{"files", write_texts(op.source.files)},
@@ -125,9 +140,11 @@ Json write_op(const OpDefinition& op) {
         json["attributes"].push_back({each.name, each.values, each.is_word, each.otherwise, each.about});
     for (const OpDefinition::Tensor& each : op.tensors)
         json["tensors"].push_back({each.name, each.dtype, each.shape, each.strides, static_cast<int>(each.access), each.align,
-                                   each.fill.kind, each.fill.values});
+                                   each.fill.kind, each.fill.values, each.fill.file, each.fill.path, each.symbol, each.is_checked,
+                                   each.is_reset});
     for (const OpDefinition::Scalar& each : op.scalars) json["scalars"].push_back({each.name, each.type, each.value});
     for (const StepDefinition& each : op.reference) json["reference"].push_back(write_step(each));
+    for (const StepDefinition& each : op.prepare) json["prepare"].push_back(write_step(each));
     for (const OpDefinition::Tolerance& each : op.tolerances) json["tolerances"].push_back({each.tensor, each.rtol, each.atol});
     return json;
 }
@@ -164,12 +181,15 @@ std::shared_ptr<const OpDefinition> read_op(const Json& json) {
         check(access >= 0 && access <= static_cast<int>(Access::inout), "unknown access in a message");
         tensor.access = static_cast<Access>(access);
         read_at(each, 5, tensor.align), read_at(each, 6, tensor.fill.kind), read_at(each, 7, tensor.fill.values);
+        read_at(each, 8, tensor.fill.file), read_at(each, 9, tensor.fill.path), read_at(each, 10, tensor.symbol);
+        read_at(each, 11, tensor.is_checked), read_at(each, 12, tensor.is_reset);
     }
     for (const Json& each : json.at("scalars")) {
         OpDefinition::Scalar& scalar = op.scalars.emplace_back();
         read_at(each, 0, scalar.name), read_at(each, 1, scalar.type), read_at(each, 2, scalar.value);
     }
     for (const Json& each : json.at("reference")) op.reference.push_back(read_step_definition(each));
+    for (const Json& each : json.at("prepare")) op.prepare.push_back(read_step_definition(each));
     for (const Json& each : json.at("tolerances")) {
         OpDefinition::Tolerance& tolerance = op.tolerances.emplace_back();
         read_at(each, 0, tolerance.tensor), read_at(each, 1, tolerance.rtol), read_at(each, 2, tolerance.atol);
@@ -215,7 +235,7 @@ Json write(const FamilyDefinition& definition) {
     json["is_deterministic_if"] = definition.deterministic;
     json["workspaces"] = Json::array();
     for (const FamilyDefinition::Workspace& each : definition.workspaces)
-        json["workspaces"].push_back({each.name, each.bytes, each.is_zero_once});
+        json["workspaces"].push_back({each.name, each.bytes, each.is_zero_once, each.is_zero_each});
     return json;
 }
 
@@ -246,7 +266,8 @@ FamilyDefinition read_definition(const Json& json) {
     definition.words = {words.begin(), words.end()};
     json.at("is_deterministic_if").get_to(definition.deterministic);
     for (const Json& each : json.at("workspaces"))
-        definition.workspaces.push_back({each.at(0).get<std::string>(), each.at(1).get<std::string>(), each.at(2).get<bool>()});
+        definition.workspaces.push_back(
+            {each.at(0).get<std::string>(), each.at(1).get<std::string>(), each.at(2).get<bool>(), each.at(3).get<bool>()});
     return definition;
 }
 

@@ -53,7 +53,26 @@ CUresult library_load_data(CUlibrary* library, const void* code, CUjit_option*, 
 }
 
 CUresult library_unload(CUlibrary library) {
-    return enter("cuLibraryUnload", library->program.symbol);
+    const CUresult result = enter("cuLibraryUnload", library->program.symbol);
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    for (const auto& [name, address] : library->variables) machine.release(address);
+    library->variables.clear();
+    return result;
+}
+
+CUresult library_get_global(CUdeviceptr* address, std::size_t* bytes, CUlibrary library, const char* name) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = enter("cuLibraryGetGlobal", name); result != CUDA_SUCCESS) return result;
+    const auto known = library->program.variables.find(name);
+    if (known == library->program.variables.end()) return CUDA_ERROR_NOT_FOUND;
+    Address& made = library->variables[name];
+    if (made == 0)
+        if (const CUresult result = machine.allocate(known->second, made); result != CUDA_SUCCESS) return result;
+    *address = made;
+    *bytes = known->second;
+    return CUDA_SUCCESS;
 }
 
 CUresult library_get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
@@ -251,6 +270,7 @@ std::vector<Entry> library_entries_here() {
     const PFN_cuLibraryLoadData_v12000 f_load = Outside<library_load_data>::call;
     const PFN_cuLibraryUnload_v12000 f_unload = Outside<library_unload>::call;
     const PFN_cuLibraryGetKernel_v12000 f_kernel = Outside<library_get_kernel>::call;
+    const PFN_cuLibraryGetGlobal_v12000 f_global = Outside<library_get_global>::call;
     const PFN_cuKernelGetFunction_v12000 f_function = Outside<kernel_get_function>::call;
     const PFN_cuFuncGetAttribute_v2020 f_get = Outside<func_get_attribute>::call;
     const PFN_cuFuncSetAttribute_v9000 f_set = Outside<func_set_attribute>::call;
@@ -261,6 +281,7 @@ std::vector<Entry> library_entries_here() {
     return {{"cuLibraryLoadData", 12000, reinterpret_cast<void*>(f_load)},
             {"cuLibraryUnload", 12000, reinterpret_cast<void*>(f_unload)},
             {"cuLibraryGetKernel", 12000, reinterpret_cast<void*>(f_kernel)},
+            {"cuLibraryGetGlobal", 12000, reinterpret_cast<void*>(f_global)},
             {"cuKernelGetFunction", 12000, reinterpret_cast<void*>(f_function)},
             {"cuFuncGetAttribute", 2020, reinterpret_cast<void*>(f_get)},
             {"cuFuncSetAttribute", 9000, reinterpret_cast<void*>(f_set)},

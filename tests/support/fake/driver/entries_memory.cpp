@@ -80,6 +80,19 @@ CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
     return CUDA_SUCCESS;
 }
 
+// The same: nodes of a graph are kernels alone here.
+CUresult memcpy_dtod_async(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+    Machine& machine = Machine::get();
+    const std::lock_guard lock(machine.mutex);
+    if (const CUresult result = begin("cuMemcpyDtoDAsync", std::to_string(bytes)); result != CUDA_SUCCESS) return result;
+    if (is_of_another_context(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (is_capturing(stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (const CUresult result = settle(from, bytes, false); result != CUDA_SUCCESS) return result;
+    if (const CUresult result = settle(to, bytes, true); result != CUDA_SUCCESS) return result;
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return CUDA_SUCCESS;
+}
+
 // On a stream that is being captured it would become a node of the graph, which this driver does not need.
 CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
     Machine& machine = Machine::get();
@@ -147,6 +160,7 @@ std::vector<Entry> memory_entries() {
     const PFN_cuMemFree_v3020 f_free = Outside<mem_free>::call;
     const PFN_cuMemcpyHtoD_v3020 f_htod = Outside<memcpy_htod>::call;
     const PFN_cuMemcpyDtoH_v3020 f_dtoh = Outside<memcpy_dtoh>::call;
+    const PFN_cuMemcpyDtoDAsync_v3020 f_dtod_async = Outside<memcpy_dtod_async>::call;
     const PFN_cuMemsetD8Async_v3020 f_memset_async = Outside<memset_d8_async>::call;
     const PFN_cuPointerGetAttribute_v4000 f_attribute = Outside<pointer_get_attribute>::call;
     return {{"cuPointerGetAttribute", 4000, reinterpret_cast<void*>(f_attribute)},
@@ -155,6 +169,7 @@ std::vector<Entry> memory_entries() {
             {"cuMemFree", 3020, reinterpret_cast<void*>(f_free)},
             {"cuMemcpyHtoD", 3020, reinterpret_cast<void*>(f_htod)},
             {"cuMemcpyDtoH", 3020, reinterpret_cast<void*>(f_dtoh)},
+            {"cuMemcpyDtoDAsync", 3020, reinterpret_cast<void*>(f_dtod_async)},
             {"cuMemsetD8Async", 3020, reinterpret_cast<void*>(f_memset_async)},
             {"cuPointerGetAttributes", 7000, reinterpret_cast<void*>(f_attributes)}};
 }

@@ -26,6 +26,7 @@ struct CUlib_st {
     autotune::fake::Program program;
     std::vector<std::unique_ptr<CUfunc_st>> kernels;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
+    std::map<std::string, std::uint64_t> variables;  // those that were asked for
 };
 // A kernel, or its function in a context.
 struct CUfunc_st {

@@ -127,6 +127,15 @@ CUresult poison(const Launch& launch) {
     return CUDA_SUCCESS;
 }
 
+CUresult copy(const Launch& launch) {
+    const auto bytes = static_cast<std::uint64_t>(launch.integer("bytes", 0));
+    const auto* from = pointer<std::uint8_t>(launch, "from", bytes);
+    auto* to = pointer<std::uint8_t>(launch, "to", bytes, true);
+    if ((from == nullptr || to == nullptr) && bytes > 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (bytes > 0 && bytes <= kMostBytes) std::memcpy(to, from, bytes);
+    return CUDA_SUCCESS;
+}
+
 // This machine has no shared memory that persists, so only the launch is checked.
 CUresult poison_shared(const Launch& launch) {
     return launch.integer("bytes", 0) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -268,6 +277,7 @@ std::optional<CUresult> compute_harness(const Launch& launch) {
     const std::string& symbol = launch.function->kernel->symbol;
     if (symbol == "autotune_fill") return fill(launch);
     if (symbol == "autotune_poison") return poison(launch);
+    if (symbol == "autotune_copy") return copy(launch);
     if (symbol == "autotune_poison_shared") return poison_shared(launch);
     if (symbol == "autotune_redzone_check") return redzone_check(launch);
     if (symbol == "autotune_gap_check") return gap_check(launch);
