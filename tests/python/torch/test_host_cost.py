@@ -1,5 +1,7 @@
 """What the patch costs calls that stay with aten, at the host's dispatch key. A machine's clock changes, so times are compared with a call of torch."""
 
+import ctypes
+import math
 import pathlib
 import sys
 import unittest
@@ -7,7 +9,8 @@ from unittest import mock
 
 import torch
 
-from autotune.torch import _patch, _verdicts
+from autotune.torch import _patch, _shims, _verdicts
+from test_shims import Plan
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "torch_host_cost"))
 import torch_host_cost  # noqa: E402
@@ -15,6 +18,7 @@ import torch_host_cost  # noqa: E402
 # Of the time of torch.mm() of 2x4 by 4x4. torch boxes the arguments of our kernels, which is a seventh of it; the Python kernels that the patch had
 # before took more than all of it.
 MOST_OF_A_PRODUCT = 0.45
+MOST_OF_A_PRODUCT_TAKEN = 1.0
 ROUNDS, CALLS, TRIES = 25, 100, 5
 
 
@@ -47,6 +51,32 @@ class HostCost(unittest.TestCase):
         for name in calls:
             with self.subTest(name):
                 self.assertLessEqual(least["registered", name], MOST_OF_A_PRODUCT)
+
+    def test_a_call_that_is_taken_costs_no_more_than_atens(self):
+        """A launch that does nothing: abs() of the plan's address 0 returns success."""
+        x, w = torch.randn(2, 4), torch.randn(4, 4)
+        nothing = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
+        entries = {key: _shims.Entry(0) for key in Plan(x, w).keys()}
+        least = {"torch": math.inf, "ours": math.inf}
+
+        def time(side):
+            torch_host_cost.once(lambda: torch.mm(x, w), 20, "cpu")
+            least[side] = min(least[side], torch_host_cost.once(lambda: torch.mm(x, w), CALLS, "cpu"))
+
+        with torch.no_grad():
+            for turn in range(ROUNDS * TRIES):
+                time("torch")
+                self.assertEqual(_shims.install(["mm"], nothing, nothing, "CPU"), {})
+                try:
+                    _shims.set_table(entries)
+                    before = _shims.counts()[0]
+                    time("ours")
+                    self.assertEqual(_shims.counts()[0] - before, CALLS + 20)
+                finally:
+                    _shims.remove()
+                if turn >= ROUNDS and least["ours"] <= MOST_OF_A_PRODUCT_TAKEN * least["torch"]:
+                    break
+        self.assertLessEqual(least["ours"] / least["torch"], MOST_OF_A_PRODUCT_TAKEN)
 
     def test_without_a_winner_no_operator_is_touched(self):
         with _patch.Patch(("mm", "bmm", "softmax"), key="CPU", wait=True):
