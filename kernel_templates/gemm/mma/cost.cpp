@@ -83,7 +83,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     const double exposed_copy = s.stages == 2 ? 232.0 / resident : 0.0;
     const double latency = 765.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);
-    const double same = s.pack != 0 ? 0.0 : 0.255 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    const double same = s.pack != 0 ? 0.0 : 0.255 * gemm::line_requests_by_tiles(g, s.block_m, s.block_n, running) / resident;
     // cp.async copies at least four bytes, so with less alignment threads wait for each element.
     const auto elements = [&](int align, int64_t rows) { return s.pack == 0 && align < 4 ? rows * s.block_k : 0; };
     const double loaded_alone =

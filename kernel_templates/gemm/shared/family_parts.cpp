@@ -153,7 +153,7 @@ double concurrent_requests_per_line(const Gemm& g, bool swap_ab, double loads_al
     return std::max(rows_of_a_line(x_along_k, rows) * loads_along_n, rows_of_a_line(y_along_k, columns) * loads_along_m);
 }
 
-double asks_by_tiles(const Gemm& g, int64_t block_m, int64_t block_n, double running) {
+double line_requests_by_tiles(const Gemm& g, int64_t block_m, int64_t block_n, double running) {
     const auto along_m = static_cast<double>(ceil_div(g.m, block_m)), along_n = static_cast<double>(ceil_div(g.n, block_n));
     return std::min(concurrent_requests_per_line(g, false, along_m, along_n), 8.0 * running);
 }

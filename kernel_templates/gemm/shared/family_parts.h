@@ -124,7 +124,7 @@ double shared_sectors(const Gemm& g, std::int64_t columns);
 // (8x21288x88 `tt` takes 9.2 us in 333 blocks, 5.5 us if clusters of four share each load).
 double concurrent_requests_per_line(const Gemm& g, bool swap_ab, double loads_along_m, double loads_along_n);
 // How often a line is requested if each block has one tile and `running` blocks run at once.
-double asks_by_tiles(const Gemm& g, std::int64_t block_m, std::int64_t block_n, double running);
+double line_requests_by_tiles(const Gemm& g, std::int64_t block_m, std::int64_t block_n, double running);
 
 // The copy of a matrix with rows padded to whole chunks: its leading dimension in elements, and its size.
 std::int64_t packed_ld(const TypedMatrix& matrix);

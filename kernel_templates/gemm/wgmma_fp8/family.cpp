@@ -176,7 +176,7 @@ constexpr std::array<Rung, 3> kRungs = {
 
 // The last steps of the well-known series of kernels: the same tile with one block per tile, with persistent blocks, and with
 // tensor maps made by a kernel.
-std::vector<NamedConfig> ladder(const wgmma::Candidates& from) {
+std::vector<NamedConfig> series_configs(const wgmma::Candidates& from) {
     std::vector<NamedConfig> all;
     for (const Rung& rung : kRungs) {
         wgmma::Candidates one = from;
@@ -243,7 +243,7 @@ class WgmmaFp8 final : public StructuredFamily {
     }
     std::vector<NamedConfig> named_configs(const Problem& problem, const Device& device) const override {
         const wgmma::Candidates from = candidates(Gemm(problem), device);
-        std::vector<NamedConfig> all = ladder(from);
+        std::vector<NamedConfig> all = series_configs(from);
         for (NamedConfig& named : wgmma::named_configs("wgmma_fp8_", from)) all.push_back(std::move(named));
         return all;
     }

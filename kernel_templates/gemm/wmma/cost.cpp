@@ -38,7 +38,7 @@ double step_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device)
 // Cycles from one tile along K to the next. Loads of `resident` blocks hide each other's latency.
 double tile_cycles(const Gemm& g, const ResolvedConfig& s, const Device& device, double resident) {
     const double running = std::min(static_cast<double>(tiles(g, s)), device.identity.sm_count * resident);
-    const double same = 0.273 * gemm::asks_by_tiles(g, s.block_m, s.block_n, running) / resident;
+    const double same = 0.273 * gemm::line_requests_by_tiles(g, s.block_m, s.block_n, running) / resident;
     const double warps = resident * static_cast<double>(s.warps());
     const double busy = step_cycles(g, s, device) * static_cast<double>(s.block_k) / 16.0 * (warps < 4 ? 4.0 / warps : 1.0);
     const double meeting = 256.0 / std::sqrt(resident);

@@ -140,7 +140,7 @@ std::vector<Expected> SoftmaxOp::reference_on_host(const Problem& problem, const
     Expected y, lse;
     for (std::int64_t row = 0; row < view.rows; ++row) {
         const std::span<const double> x(tensors[softmax::kX].data() + row * view.ldx, static_cast<std::size_t>(view.cols));
-        softmax::judge_row(x, view.scale, bounds, y, lse);
+        softmax::reference_row(x, view.scale, bounds, y, lse);
     }
     std::vector<Expected> all;
     all.push_back(std::move(y));

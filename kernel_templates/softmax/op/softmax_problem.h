@@ -67,7 +67,7 @@ struct Bounds {
 };
 Bounds bounds_of(const View& view, const OpTest& test);
 // Appends a row's results to y, and one to lse.
-void judge_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse);
+void reference_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse);
 
 // The facts that every softmax family binds: element_type, align_x, align_y (bytes), negative, has_lse.
 std::vector<Binding> facts(const Problem& problem);

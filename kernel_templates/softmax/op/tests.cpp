@@ -68,7 +68,7 @@ Bounds bounds_of(const View& view, const OpTest& test) {
             .lse = in_sum};
 }
 
-void judge_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse) {
+void reference_row(std::span<const double> x, double scale, const Bounds& bounds, Expected& y, Expected& lse) {
     constexpr double kNone = -std::numeric_limits<double>::infinity();
     double peak = kNone;
     for (const double value : x) peak = peak < scale * value ? scale * value : peak;

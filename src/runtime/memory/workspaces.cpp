@@ -59,7 +59,7 @@ Workspace Workspaces::Arena::part_for(const Request& request) const {
     return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), request.bytes};
 }
 
-Workspaces::Made Workspaces::make(const Request& request, const Arena* outgrown, Zeroing zeroing) const {
+Workspaces::NewMemory Workspaces::make(const Request& request, const Arena* outgrown, Zeroing zeroing) const {
     const auto grown = [&](std::size_t wanted, std::size_t before) {
         return before >= wanted ? before : std::max(wanted, 2 * before);
     };
@@ -76,7 +76,7 @@ Workspaces::Made Workspaces::make(const Request& request, const Arena* outgrown,
     return {arena, std::move(buffer)};
 }
 
-Workspaces::Arena Workspaces::keep(Made made) {
+Workspaces::Arena Workspaces::keep(NewMemory made) {
     buffers_.push_back(std::move(made.buffer));
     return made.arena;
 }
@@ -100,7 +100,7 @@ bool Workspaces::holds(const Request& request) const {
 void Workspaces::reserve(const Request& request) {
     const std::lock_guard reserving(reserving_);
     if (holds(request)) return;
-    Made made = make(request, of_streams_.find(key_of(request)), Zeroing::beside);
+    NewMemory made = make(request, of_streams_.find(key_of(request)), Zeroing::beside);
     const std::lock_guard lock(mutex_);
     reserved_.reserve(reserved_.size() + 1);
     reserved_.push_back({request.context_id, keep(std::move(made))});
@@ -130,8 +130,8 @@ Workspace Workspaces::of_stream(const Request& request) {
 }
 
 Workspaces::~Workspaces() {
-    const std::lock_guard lock(ear_->mutex);
-    ear_->owner = nullptr;
+    const std::lock_guard lock(callback_target_->mutex);
+    callback_target_->owner = nullptr;
 }
 
 // The driver calls this on a thread of its own, or in a call of the caller that destroys a graph.
@@ -174,7 +174,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
         if (each.is_free->load(std::memory_order_acquire) && each.key.context_id == request.context_id &&
             each.arena.holds(request))
             return each;
-    Made made = make(request, nullptr, Zeroing::beside);
+    NewMemory made = make(request, nullptr, Zeroing::beside);
     of_graphs_.push_back(
         {made.arena, std::move(made.buffer), gpu::BorrowedContext(driver_), std::make_shared<std::atomic<bool>>(true)});
     return of_graphs_.back();
@@ -191,10 +191,10 @@ Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCaptur
             return each.arena.part_for(request);
     GraphArena& chosen = free_graph_arena(request);
     {
-        const std::lock_guard hearing(ear_->mutex);
-        ear_->owner = this;
+        const std::lock_guard hearing(callback_target_->mutex);
+        callback_target_->owner = this;
     }
-    gpu::call_when_destroyed(*driver_, capture, [is_free = chosen.is_free, ear = ear_] {
+    gpu::call_when_destroyed(*driver_, capture, [is_free = chosen.is_free, ear = callback_target_] {
         is_free->store(true, std::memory_order_release);
         const std::lock_guard hearing(ear->mutex);
         if (ear->owner != nullptr) ear->owner->hear_of_free_arena();

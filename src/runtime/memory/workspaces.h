@@ -85,7 +85,7 @@ class Workspaces {
         std::uint64_t capture_id = 0;
     };
     // Receives the driver's callbacks about destroyed graphs, which may come while the Workspaces are being destroyed.
-    struct Ear {
+    struct CallbackTarget {
         std::mutex mutex;
         Workspaces* owner = nullptr;
     };
@@ -97,14 +97,14 @@ class Workspaces {
     // How counters are zeroed: on the request's stream, if it is not captured, or at once.
     enum class Zeroing : std::uint8_t { in_stream, beside };
     // An arena with its memory.
-    struct Made {
+    struct NewMemory {
         Arena arena;
         gpu::Buffer buffer;
     };
     // At least as large as the request needs and twice as large as `outgrown`.
-    Made make(const Request& request, const Arena* outgrown, Zeroing zeroing) const;
+    NewMemory make(const Request& request, const Arena* outgrown, Zeroing zeroing) const;
     // REQUIRES: mutex_ is held.
-    Arena keep(Made made);
+    Arena keep(NewMemory made);
     // nullptr if none is large enough and larger than `outgrown`, which may be nullptr. REQUIRES: mutex_ is held.
     const Reserved* reserved_for(const Request& request, const Arena* outgrown) const;
     // A reserved one if it is large enough, else a new one. REQUIRES: mutex_ is held.
@@ -123,7 +123,7 @@ class Workspaces {
     std::list<GraphArena> of_graphs_;
     std::vector<Reserved> reserved_;
     std::deque<gpu::Buffer> buffers_;  // of streams
-    std::shared_ptr<Ear> ear_ = std::make_shared<Ear>();
+    std::shared_ptr<CallbackTarget> callback_target_ = std::make_shared<CallbackTarget>();
     Background giving_back_{1};  // the last member, because its thread uses the others
 };
 

@@ -133,7 +133,7 @@ TEST(SharedSectors, AreThoseWhoseTilesBeginWithinOne) {
 TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
     const auto asks = [](const std::string& layout) {
         const Gemm g(test::embedded_catalogue().problem({"hgemm", "8x20512x664", {{"layout", layout}}}));
-        return asks_by_tiles(g, 32, 64, 1000.0);
+        return line_requests_by_tiles(g, 32, 64, 1000.0);
     };
     EXPECT_EQ(asks("nt"), 321);
     EXPECT_EQ(asks("tt"), 8 * 321);

@@ -50,7 +50,7 @@ class SampledBench {
     }
     // The repeatability check of the kernel, which does or does not promise its bits, if one element is wrong in its runs `first`
     // to `last`.
-    std::string endurance_of(bool deterministic, int first, int last) {
+    std::string repeatability_of(bool deterministic, int first, int last) {
         Runnable faulty;
         faulty.deterministic = deterministic;
         faulty.enqueue = [this, first, last, run = 0](std::span<const gpu::DeviceAddress> tensors) mutable {
@@ -122,10 +122,10 @@ inline void expect_one_wrong_element_is_found(const ProblemRequest& request) {
 inline void expect_other_bits_are_allowed_without_a_promise(const ProblemRequest& request) {
     constexpr int kAlways = 1 << 20;
     SampledBench bench(request);
-    EXPECT_EQ(bench.endurance_of(true, 0, 0), "");
-    EXPECT_EQ(bench.endurance_of(true, 2, 2), "gives other bits in run 2 on the same input");
-    EXPECT_EQ(bench.endurance_of(false, 2, 2), "");
-    EXPECT_NE(bench.endurance_of(false, 2, kAlways).find("exact test"), std::string::npos);
+    EXPECT_EQ(bench.repeatability_of(true, 0, 0), "");
+    EXPECT_EQ(bench.repeatability_of(true, 2, 2), "gives other bits in run 2 on the same input");
+    EXPECT_EQ(bench.repeatability_of(false, 2, 2), "");
+    EXPECT_NE(bench.repeatability_of(false, 2, kAlways).find("exact test"), std::string::npos);
 }
 
 }  // namespace autotune::tuner::test
