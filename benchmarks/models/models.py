@@ -155,7 +155,7 @@ def compile_sides(built: zoo.Built, sides: Dict[str, Side], trains: bool) -> Non
 
 def tune(built: zoo.Built, side: Side, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
     """Finds winners for the problems of the model, and of its compiled code where it is measured."""
-    function = side.code or side.module
+    function = side.module if side.code is None else side.code  # a compiled module has no truth value
     for each in side.module.parameters():
         each.grad = None
     began = time.perf_counter()
