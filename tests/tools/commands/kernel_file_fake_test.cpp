@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/support/fake/fake_run.h"
 
@@ -92,6 +93,53 @@ TEST_F(KernelFileProduct, RowsCarryNoSourceAndNoPath) {
                                 Not(HasSubstr("-default-device"))));
 }
 
+TEST_F(KernelFileProduct, IsExportedAsAHeaderForAnotherCompiler) {
+    const std::string path = (machine_->folder() / "conv2d_tuned.h").string();
+    const Outcome written =
+        run(*machine_, {"export", "--kernel", example("conv2d"), "--header", path, "--shape", "1000", "--filter", "5"});
+    ASSERT_EQ(written.exit_code, 0) << written.err;
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    const json config = json_of(*tuned_)["winner"]["config"];
+    EXPECT_THAT(text.str(), AllOf(HasSubstr("// The winner of user_conv2d "), HasSubstr("#pragma once"),
+                                  HasSubstr("constexpr int block_x = " + std::to_string(config["block_x"].get<int>()) + ";"),
+                                  HasSubstr("#define use_smem " + std::to_string(config["use_smem"].get<int>()) + "\n"),
+                                  HasSubstr("// conv2d<<<dim3(")));
+    const Outcome none = run(*machine_, {"export", "--kernel", example("conv2d"), "--header", path, "--shape", "77"});
+    EXPECT_EQ(none.exit_code, 2);
+    EXPECT_THAT(none.err, HasSubstr("no winner of user_conv2d that this kernel file can use matches"));
+    const Outcome other = run(*machine_, {"export", "--op", "gemm", "--header", path});
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr("name the file with --kernel"));
+}
+
+// Commands that read or write rows, one after the other: what one writes the next reads.
+TEST_F(KernelFileProduct, RowsGoFromOneDatabaseToAnother) {
+    const std::string rows = (machine_->folder() / "rows.jsonl").string(), other = (machine_->folder() / "other.db").string();
+    const auto with_file = [&](std::vector<std::string> words) {
+        words.insert(words.begin() + 1, {"--kernel", example("conv2d")});
+        return run(*machine_, words);
+    };
+    ASSERT_EQ(with_file({"export", "--out", rows}).exit_code, 0);
+    const Outcome imported = with_file({"import", rows, "--db", other});
+    EXPECT_EQ(imported.exit_code, 0) << imported.err;
+    EXPECT_THAT(imported.out, HasSubstr("1"));
+    EXPECT_THAT(with_file({"show", "--db", other}).out, AllOf(HasSubstr("user_conv2d"), Not(HasSubstr("not here"))));
+    const std::string merged = (machine_->folder() / "merged.db").string();
+    const Outcome whole = with_file({"merge", other, "--db", merged});
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+    EXPECT_THAT(with_file({"show", "--db", merged}).out, HasSubstr("user_conv2d"));
+    const Outcome page = with_file({"report", "--db", merged, "--html", (machine_->folder() / "page.html").string()});
+    EXPECT_EQ(page.exit_code, 0) << page.err;
+}
+
+TEST_F(KernelFileProduct, RowsAreKeptButNotUsedWhereTheFileIsMissing) {
+    const std::string rows = (machine_->folder() / "all.jsonl").string(), other = (machine_->folder() / "without.db").string();
+    ASSERT_EQ(run(*machine_, {"export", "--kernel", example("conv2d"), "--out", rows}).exit_code, 0);
+    EXPECT_EQ(run(*machine_, {"import", rows, "--db", other}).exit_code, 0);
+    EXPECT_THAT(run(*machine_, {"show", "--db", other, "--json"}).out, HasSubstr("kernel file not here"));
+}
+
 TEST_F(KernelFileProduct, IsBenchedVerifiedAndExplained) {
     for (const std::string& command : {std::string("bench"), std::string("explain")}) {
         const Outcome outcome = run(*machine_, {command, "--kernel", example("conv2d"), "--shape", "1000", "--filter", "5"});
@@ -116,6 +164,26 @@ TEST(KernelFileOnFake, AConfigThatKillsTheWorkerIsPassedOver) {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
     EXPECT_NE(json_of(outcome)["winner"]["config"]["threads_y"], 8);
     EXPECT_GT(json_of(outcome)["evidence"]["failed"].get<int>(), 0);
+}
+
+TEST(KernelFileOnFake, IsSweptAndWhatWasSweptIsFresh) {
+    Sandbox machine;
+    const std::vector<std::string> words = {"sweep",  "--kernel", example("transpose"), "--shapes", "64:192:64x100", "--budget",
+                                            "20s,3t", "--json"};
+    const Outcome swept = run(machine, words);
+    ASSERT_EQ(swept.exit_code, 0) << swept.err;
+    EXPECT_EQ(json_of(swept)["summary"]["tuned"], 3) << swept.out;
+    EXPECT_EQ(json_of(run(machine, words))["summary"]["fresh"], 3);
+}
+
+TEST(KernelFileOnFake, IsRecordedAndReplayedWithoutAGpu) {
+    Sandbox machine;
+    const std::string space = (machine.folder() / "space.jsonl").string();
+    const Outcome recorded = run(machine, {"record", "--kernel", example("transpose"), "--shape", "64x64", "--out", space});
+    ASSERT_EQ(recorded.exit_code, 0) << recorded.err;
+    const Outcome replayed = run(machine, {"simulate", "--kernel", example("transpose"), space, "--runs", "2", "--json"});
+    EXPECT_EQ(replayed.exit_code, 0) << replayed.err;
+    EXPECT_THAT(replayed.out, HasSubstr("user_transpose"));
 }
 
 TEST(KernelFileOnFake, AFileThatIsWrongStartsNothing) {

@@ -7,6 +7,7 @@
 #include "db/winner_store.h"
 #include "src/core/error.h"
 #include "src/core/system/write_file.h"
+#include "src/kernel_files/tuned_header.h"
 #include "src/records/json_line.h"
 #include "tools/cli/command.h"
 #include "tools/cli/output/data/json_format.h"
@@ -153,9 +154,72 @@ ExitCode write_file(Session& session, ExportedRows& rows, const std::string& pat
     return code;
 }
 
+// The definition of a user's kernel that --kernel named.
+FamilyDefinition definition_of(Session& session, const std::string& op) {
+    for (FamilyDefinition& each : session.catalogue().definitions())
+        if (each.op != nullptr && each.op->name == op) return std::move(each);
+    throw Error(ErrorCode::usage, "--header writes the winner of a kernel file; name the file with --kernel");
+}
+
+std::string row_text(const db::Winner& row) {
+    return shape_of(row) + " (" + row.class_key + ") on " + row.device.key();
+}
+
+// The only usable winner that the words describe.
+db::Winner only_winner(Session& session, const db::WinnerStore& store, const RowFilter& filter) {
+    TemplateIdentities identities(session.catalogue());
+    std::vector<db::Winner> usable;
+    scan_rows(store, filter, SIZE_MAX, [&](const db::Winner& row) {
+        if (row.restricted_to.empty() && worth_of(identities, row).why_not.empty()) usable.push_back(row);
+        return true;
+    });
+    if (usable.empty())
+        throw Error(ErrorCode::usage, "no winner of " + filter.op +
+                                          " that this kernel file can use matches; `autotune tune` with "
+                                          "the same words finds one");
+    if (usable.size() > 1) {
+        constexpr std::size_t kTold = 3;
+        std::string list;
+        for (std::size_t i = 0; i < std::min(usable.size(), kTold); ++i) list += (i == 0 ? "" : "; ") + row_text(usable[i]);
+        throw Error(ErrorCode::usage,
+                    fmt::format("{} winners match ({}{}); choose one with --shape, the op's options and --device-key",
+                                usable.size(), list, usable.size() > kTold ? "; ..." : ""));
+    }
+    return std::move(usable.front());
+}
+
+// A header for the user's own compiler.
+ExitCode write_header(Session& session, const db::WinnerStore& store, const RowFilter& filter, const std::string& path) {
+    const FamilyDefinition definition = definition_of(session, filter.op);
+    const db::Winner row = only_winner(session, store, filter);
+    const auto problem = problem_of(session.catalogue(), row);
+    if (!problem) internal_error("a usable row without a problem");
+    Device device;
+    device.identity = row.device;
+    if (const auto like = reference_device(device.arch())) device.limits = like->limits;
+    const std::vector<std::string> about = {
+        fmt::format("The winner of {} {} on {} ({}): {:.4g} us, tuned {}.", problem->op,
+                    problem->key().substr(problem->op.size() + 1),
+                    row.device.name.empty() ? row.provenance.device_name : row.device.name, device.arch(), row.timing.median_us,
+                    row.provenance.date.substr(0, 10)),
+        "Written by `autotune export --header`. Include it where the source has its #ifndef AUTOTUNE block."};
+    FileWriter file(path);
+    if (const std::error_code failed = file.failure())
+        throw Error(ErrorCode::usage, "cannot write '" + path + "': " + failed.message() + "; choose another --header");
+    file.write(kernel_files::tuned_header(definition, *problem, row.candidate.config, device, about));
+    require(file.commit(), path);
+    if (session.json()) {
+        print_json(session, {{"written", 1}, {"left_out", 0}, {"file", path}});
+    } else {
+        session.out() << "the winner of " << printable(row_text(row)) << " written to " << printable(path) << "\n";
+    }
+    return ExitCode::done;
+}
+
 ExitCode run_export(Session& session, const Arguments& arguments) {
     const RowFilter filter = row_filter_of(session);
     const db::WinnerStore& store = session.open_store_to_read();
+    if (arguments.has("header")) return write_header(session, store, filter, arguments.text("header"));
     ExportedRows rows(session, store, filter);
     return arguments.has("out") ? write_file(session, rows, arguments.text("out")) : print_rows(session, rows, store.path());
 }
@@ -163,18 +227,21 @@ ExitCode run_export(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command export_command() {
-    return {.name = "export",
-            .about = "write winners as text, one JSON object a line",
-            .examples = {"autotune export --out winners.jsonl", "autotune export --op hgemm > hgemm.jsonl"},
-            .flags = problem_flags() +
-                     std::vector<Flag>{shapes_flag(),
-                                       {"out", "FILE", "write here instead of standard output", false, {}},
-                                       {"device-key", "KEY", "only rows of this device, as show --json names it", false, {}}} +
-                     store_flags() + output_flags(),
-            .takes_op_options = true,
-            .words = "",
-            .min_positional = 0,
-            .run = run_export};
+    return {
+        .name = "export",
+        .about = "write winners as text, one JSON object a line",
+        .examples = {"autotune export --out winners.jsonl", "autotune export --op hgemm > hgemm.jsonl",
+                     "autotune export --kernel conv2d.toml --header conv2d_tuned.h"},
+        .flags = problem_flags() +
+                 std::vector<Flag>{shapes_flag(),
+                                   {"out", "FILE", "write here instead of standard output", false, {}},
+                                   {"header", "FILE", "write the winner of a --kernel here, as constants for nvcc", false, {}},
+                                   {"device-key", "KEY", "only rows of this device, as show --json names it", false, {}}} +
+                 store_flags() + output_flags(),
+        .takes_op_options = true,
+        .words = "",
+        .min_positional = 0,
+        .run = run_export};
 }
 
 }  // namespace autotune::cli
