@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string_view>
 
 #include "kernel_templates/harness/harness.h"
 #include "src/core/error.h"
+#include "src/core/family/family_definition.h"
+#include "src/core/op/op_definition.h"
 #include "tests/support/host_cuda/machine/launch_memory.h"
 #include "tuner/verify/verifier.h"
 
@@ -54,11 +57,53 @@ const char* arch_for(const Family& family, const Problem& problem) {
     return family.refuses(problem, reference_device(kArch).value()) ? kLaterArch : kArch;
 }
 
+bool is_users(const Family& family) {
+    const auto* const defined = dynamic_cast<const DefinedFamily*>(&family);
+    return defined != nullptr && defined->definition().op != nullptr;
+}
+
+// What users' kernels and their references take of CUDA C++ besides the part that our templates use (device/cuda.h).
+constexpr std::string_view kForUsers = R"(#pragma once
+// g++ refuses shared memory of inline functions in the section of that of kernels.
+#undef __forceinline__
+#define __forceinline__ static
+extern "C" double sqrt(double) noexcept;
+extern "C" double rint(double) noexcept;
+template <class Type>
+inline Type __shfl_down_sync(unsigned mask, Type mine, int by, int width = 32) {
+    const host_cuda::Lanes<Type> all(mask, "__shfl_down_sync", mine);
+    const int from = host_cuda::lane() + by;
+    return from / width == host_cuda::lane() / width ? all.at(from) : mine;
+}
+template <class Type>
+inline Type __ldg(const Type* from) {
+    return *from;
+}
+template <class Type>
+inline Type __ldcs(const Type* from) {
+    return *from;
+}
+)";
+
+jit::Rendered for_users(jit::Rendered rendered) {
+    rendered.headers.emplace_back("for_users.h", std::string(kForUsers));
+    rendered.source = "#include \"for_users.h\"\n" + rendered.source;
+    return rendered;
+}
+
 jit::Rendered rendered(const Catalogue& catalogue, const Family& family, const Problem& problem, const Config& config,
                        int sm_count) {
     const Device device = device_for(family, problem, sm_count);
     if (const auto reason = family.refuses(problem, device)) throw Error(ErrorCode::usage, problem.key() + ": " + *reason);
-    return jit::render(catalogue, family, problem, family.rules(problem, device), config, {arch_for(family, problem), "13.0"});
+    jit::Rendered text =
+        jit::render(catalogue, family, problem, family.rules(problem, device), config, {arch_for(family, problem), "13.0"});
+    return is_users(family) ? for_users(std::move(text)) : text;
+}
+
+jit::Rendered rendered_reference(const Catalogue& catalogue, const Problem& problem) {
+    const Op& op = catalogue.op_of(problem);
+    jit::Rendered text = jit::render_reference(catalogue, op, problem, {kArch, "13.0"});
+    return dynamic_cast<const DefinedOp*>(&op) != nullptr ? for_users(std::move(text)) : text;
 }
 
 // The facts from which the text is made, besides the config.
@@ -70,13 +115,16 @@ std::string spelled_facts(const Family& family, const Problem& problem) {
 
 class Examiner {
   public:
-    Examiner(HostKernel& kernel, const LaunchPlan& plan, const Op& op, const Problem& problem, std::span<const Run> runs)
-        : kernel_(kernel), plan_(plan), op_(op), problem_(problem), runs_(runs) {}
+    // `reference`: where the op has none on the host.
+    Examiner(HostKernel& kernel, const LaunchPlan& plan, const Op& op, HostReference* reference, const Problem& problem,
+             std::span<const Run> runs)
+        : kernel_(kernel), plan_(plan), op_(op), reference_(reference), problem_(problem), runs_(runs) {}
 
     std::string examine(const OpTest& test) {
         const std::vector<std::vector<double>> tensors = filled_tensors(problem_, test);
         const std::vector<Bits> before = contents_of(problem_, tensors);
-        const std::vector<Expected> expected = op_.reference_on_host(problem_, test, tensors);
+        const std::vector<Expected> expected =
+            reference_ != nullptr ? reference_->compute(problem_, test) : op_.reference_on_host(problem_, test, tensors);
         std::vector<Bits> first;
         for (const Run& run : runs_) {
             const LaunchMemory memory(problem_, plan_, before, run.side);
@@ -113,6 +161,7 @@ class Examiner {
     HostKernel& kernel_;
     const LaunchPlan& plan_;
     const Op& op_;
+    HostReference* const reference_;
     const Problem& problem_;
     std::span<const Run> runs_;
 };
@@ -124,6 +173,9 @@ Device device_for(const Family& family, const Problem& problem, int sm_count) {
     device.identity.sm_count = sm_count;
     return device;
 }
+
+HostReference::HostReference(const Catalogue& catalogue, const Problem& problem)
+    : op_(catalogue.op_of(problem)), kernel_(rendered_reference(catalogue, problem)) {}
 
 std::vector<Expected> HostReference::compute(const Problem& problem, const OpTest& test) {
     const LaunchPlan plan = op_.reference_plan(problem, test);
@@ -163,7 +215,9 @@ std::string HostCandidate::examine(const Problem& problem) {
     check(spelled_facts(family_, problem) == facts_, "the problem needs another text than " + facts_);
     const Op& op = catalogue_.op_of(problem);
     const LaunchPlan plan = family_.plan(problem, config_, device_for(family_, problem, sm_count_));
-    Examiner examiner(kernel_, plan, op, problem, runs_on(arch_for(family_, problem)));
+    std::optional<HostReference> reference;
+    if (is_users(family_)) reference.emplace(catalogue_, problem);
+    Examiner examiner(kernel_, plan, op, reference ? &*reference : nullptr, problem, runs_on(arch_for(family_, problem)));
     for (const OpTest& test : op.tests(problem))
         if (const std::string wrong = examiner.examine(test); !wrong.empty()) return wrong;
     return "";

@@ -44,8 +44,7 @@ class HostCandidate {
 class HostReference {
   public:
     // Throws Error for a text that does not compile. REQUIRES: the catalogue outlives this.
-    HostReference(const Catalogue& catalogue, const Problem& problem)
-        : op_(catalogue.op_of(problem)), kernel_(jit::render_reference(catalogue, op_, problem, {kArch, "13.0"})) {}
+    HostReference(const Catalogue& catalogue, const Problem& problem);
 
     // The candidate's results for each output of a test. Throws KernelFault. REQUIRES: the problem has the facts of the problem
     // that this was made for.
