@@ -42,10 +42,14 @@ std::string launches(const FamilyDefinition& definition, const Problem& problem,
     std::string text;
     const LaunchPlan plan = DefinedFamily(definition).plan(problem, config, device);
     for (const LaunchStep& step : plan.steps) {
-        const auto from = std::find_if(definition.steps.begin(), definition.steps.end(),
-                                       [&](const StepDefinition& each) { return each.entry == step.entry; });
-        const std::string kernel = from == definition.steps.end() ? step.entry : from->kernel;
-        text += "// " + kernel + "<<<" + dims_text(step.grid) + ", " + dims_text(step.block) + ", " +
+        const auto from = std::find_if(definition.steps.begin(), definition.steps.end(), [&](const StepDefinition& each) {
+            return !each.kernel.empty() && each.entry == step.entry;
+        });
+        if (from == definition.steps.end()) {
+            text += "// a zero or copy step\n";
+            continue;
+        }
+        text += "// " + from->kernel + "<<<" + dims_text(step.grid) + ", " + dims_text(step.block) + ", " +
                 std::to_string(step.dynamic_smem_bytes) + ">>>\n";
     }
     if (plan.workspace_bytes > 0) text += "// with a workspace of " + std::to_string(plan.workspace_bytes) + " bytes\n";

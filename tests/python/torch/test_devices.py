@@ -150,8 +150,8 @@ class Memory(unittest.TestCase):
 
         with mock.patch.object(arrays, "_check_torch", lambda tensor: None):
             self.assertEqual(arrays.placed(torch.zeros(24, dtype=torch.uint8), describes=False).size, 24)
-            with self.assertRaisesRegex(TypeError, "unknown dtype 'torch.uint8'"):
-                arrays.placed(torch.zeros(24, dtype=torch.uint8))
+            with self.assertRaisesRegex(TypeError, "unknown dtype 'torch.bool'"):
+                arrays.placed(torch.zeros(24, dtype=torch.bool))
 
 
 class Workspaces(unittest.TestCase):
