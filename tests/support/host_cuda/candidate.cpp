@@ -62,7 +62,7 @@ bool is_users(const Family& family) {
     return defined != nullptr && defined->definition().op != nullptr;
 }
 
-// What users' kernels and their references take of CUDA C++ besides the part that our templates use (device/cuda.h).
+// The part of CUDA C++ that only users' kernels and their references use; device/cuda.h has the rest.
 constexpr std::string_view kForUsers = R"(#pragma once
 // g++ refuses shared memory of inline functions in the section of that of kernels.
 #undef __forceinline__
