@@ -1,7 +1,6 @@
 #include "tools/cli/command.h"
 
 #include <algorithm>
-#include <array>
 #include <climits>
 
 #include "src/core/log.h"
@@ -16,14 +15,7 @@ std::vector<Command> all_commands() {
         report_command(),     verify_command(), export_command(), import_command(), merge_command(),    compile_command(),
         families_command(),   new_command(),    check_command(),  record_command(), simulate_command(), doctor_command(),
         completion_command(), manual_command(), warm_command()};
-    constexpr std::array<std::string_view, 14> kOfUsersOps = {"tune",   "compile", "bench",    "show",    "explain",
-                                                              "verify", "sweep",   "export",   "import",  "merge",
-                                                              "record", "report",  "families", "simulate"};
-    for (Command& command : commands) {
-        if (std::find(kOfUsersOps.begin(), kOfUsersOps.end(), command.name) != kOfUsersOps.end())
-            command.flags.push_back(kernel_flag());
-        command.flags = std::move(command.flags) + log_flags();
-    }
+    for (Command& command : commands) command.flags = std::move(command.flags) + log_flags();
     return commands;
 }
 

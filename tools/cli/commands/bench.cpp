@@ -234,7 +234,7 @@ Command bench_command() {
                  measuring_flags() +
                  std::vector<Flag>{{"seed", "N", "seed of data and order; default 1", false, {}, seed_value()}} + choice_flags() +
                  device_flags() + std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag(), full_flag()} +
-                 store_flags() + table_flags(),
+                 store_flags() + table_flags() + std::vector<Flag>{kernel_flag()},
         .takes_op_options = true,
         .words = "",
         .min_positional = 0,

@@ -33,7 +33,7 @@ Command compile_command() {
                                        keep_flag()} +
                      shown_flags() + choice_flags() +
                      std::vector<Flag>{jobs_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
-                     output_flags(),
+                     output_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

@@ -314,7 +314,7 @@ Command explain_command() {
                                        arch_flag(),
                                        templates_flag(),
                                        full_flag()} +
-                     store_flags() + output_flags(),
+                     store_flags() + output_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

@@ -237,7 +237,7 @@ Command export_command() {
                                    {"out", "FILE", "write here instead of standard output", false, {}},
                                    {"header", "FILE", "write the winner of a --kernel here, as constants for nvcc", false, {}},
                                    {"device-key", "KEY", "only rows of this device, as show --json names it", false, {}}} +
-                 store_flags() + output_flags(),
+                 store_flags() + output_flags() + std::vector<Flag>{kernel_flag()},
         .takes_op_options = true,
         .words = "",
         .min_positional = 0,

@@ -265,7 +265,7 @@ Command families_command() {
                      "autotune families --op hgemm --shape 4096x4096x2048 --arch sm_80 --json"},
         .flags = problem_flags() +
                  std::vector<Flag>{{"family", "NAME", "only this family; repeatable", true, {}}, arch_flag(), templates_flag()} +
-                 output_flags(),
+                 output_flags() + std::vector<Flag>{kernel_flag()},
         .takes_op_options = true,
         .words = "[NAME...]",
         .min_positional = 0,

@@ -39,7 +39,8 @@ Command import_command() {
     return {.name = "import",
             .about = "take winners from files that export wrote; every row is checked",
             .examples = {"autotune import winners.jsonl", "autotune import winners.jsonl --dry-run"},
-            .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags(),
+            .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags() +
+                     std::vector<Flag>{kernel_flag()},
             .takes_op_options = false,
             .words = "FILE...",
             .min_positional = 1,

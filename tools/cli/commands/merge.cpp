@@ -27,7 +27,8 @@ Command merge_command() {
     return {.name = "merge",
             .about = "take winners from other databases; every row is checked, the better one is kept",
             .examples = {"autotune merge node1.db node2.db --db all.db"},
-            .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags(),
+            .flags = std::vector<Flag>{dry_run_flag(), templates_flag()} + store_flags() + output_flags() +
+                     std::vector<Flag>{kernel_flag()},
             .takes_op_options = false,
             .words = "DATABASE...",
             .min_positional = 1,

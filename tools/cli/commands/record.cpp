@@ -73,7 +73,8 @@ Command record_command() {
                                         {},
                                         integer_value({.least = 1, .most = 2'000'000})},
                                        {"seed", "N", "seed of the operands' values; default 1", false, {}, seed_value()}} +
-                     measuring_flags() + device_flags() + std::vector<Flag>{jobs_flag(), templates_flag()} + output_flags(),
+                     measuring_flags() + device_flags() + std::vector<Flag>{jobs_flag(), templates_flag()} + output_flags() +
+                     std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

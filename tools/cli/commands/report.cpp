@@ -201,7 +201,7 @@ Command report_command() {
                                     {},
                                     integer_value({.least = 0})},
                                    {"all", "", "every winner: the same as --limit 0", false, {}}} +
-                 device_flags() + store_flags() + output_flags(),
+                 device_flags() + store_flags() + output_flags() + std::vector<Flag>{kernel_flag()},
         .takes_op_options = true,
         .words = "",
         .min_positional = 0,

@@ -244,7 +244,7 @@ Command show_command() {
                          {"misses", "", "problems the library was asked for and had no winner", false, {}},
                          {"verdicts", "", "times of torch's kernels over ours, as autotune.torch.tune() found them", false, {}},
                          full_flag()} +
-                     store_flags() + table_flags(),
+                     store_flags() + table_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

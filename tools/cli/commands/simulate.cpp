@@ -175,7 +175,7 @@ Command simulate_command() {
                      integer_value({.least = 0, .most = 10})},
                     {"batch", "N", "points asked for at a time; default 1", false, {}, integer_value({.least = 1, .most = 4096})},
                     {"plot", "FILE", "SVG: how near the optimum after how many evaluations", false, {}}} +
-                table_flags(),
+                table_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = false,
             .words = "FILE...",
             .min_positional = 1,

@@ -388,7 +388,7 @@ Command sweep_command() {
                          full_flag()} +
                      choice_flags() + search_flags() + device_flags() + devices_flags() +
                      std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag()} + store_flags() +
-                     table_flags(),
+                     table_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

@@ -131,7 +131,7 @@ Command tune_command() {
                          "autotune --op hgemm --shape 4096x4096x2048 --arch sm_80 --json    (no GPU: compiled and ranked)"},
             .flags = problem_flags() + choice_flags() + search_flags() + device_flags() + shown_flags() +
                      std::vector<Flag>{jobs_flag(), arch_flag(), templates_flag(), dry_run_flag(), full_flag()} + store_flags() +
-                     output_flags(),
+                     output_flags() + std::vector<Flag>{kernel_flag()},
             .takes_op_options = true,
             .words = "",
             .min_positional = 0,

@@ -227,29 +227,30 @@ ExitCode run_verify(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command verify_command() {
-    return {.name = "verify",
-            .about = "check stored winners again, and race those of another driver or compiler: promotes and demotes",
-            .examples = {"autotune verify", "autotune verify --op hgemm --shape 4096x4096x2048",
-                         "autotune verify --race --op hgemm", "autotune verify --database-only"},
-            .flags = problem_flags() +
-                     std::vector<Flag>{
-                         shapes_flag(),
-                         {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
-                         {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
-                         {"no-race", "", "only check answers", false, {}},
-                         {"rounds",
-                          "N",
-                          "interleaved rounds of a race at least; default 30",
-                          false,
-                          {},
-                          integer_value({.least = 3, .most = 100'000})},
-                         templates_flag()} +
-                     device_flags() + std::vector<Flag>{jobs_flag()} + store_flags() + output_flags(),
-            .takes_op_options = true,
-            .words = "",
-            .min_positional = 0,
-            .run = run_verify,
-            .saves_on_interrupt = true};
+    return {
+        .name = "verify",
+        .about = "check stored winners again, and race those of another driver or compiler: promotes and demotes",
+        .examples = {"autotune verify", "autotune verify --op hgemm --shape 4096x4096x2048", "autotune verify --race --op hgemm",
+                     "autotune verify --database-only"},
+        .flags =
+            problem_flags() +
+            std::vector<Flag>{shapes_flag(),
+                              {"database-only", "", "check the file and its rows; needs no GPU", false, {}},
+                              {"race", "", "race every winner again, not only those of another driver or compiler", false, {}},
+                              {"no-race", "", "only check answers", false, {}},
+                              {"rounds",
+                               "N",
+                               "interleaved rounds of a race at least; default 30",
+                               false,
+                               {},
+                               integer_value({.least = 3, .most = 100'000})},
+                              templates_flag()} +
+            device_flags() + std::vector<Flag>{jobs_flag()} + store_flags() + output_flags() + std::vector<Flag>{kernel_flag()},
+        .takes_op_options = true,
+        .words = "",
+        .min_positional = 0,
+        .run = run_verify,
+        .saves_on_interrupt = true};
 }
 
 }  // namespace autotune::cli
