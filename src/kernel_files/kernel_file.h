@@ -36,6 +36,7 @@ struct Loaded {
 struct LoadOptions {
     std::vector<std::string> taken_names = {};    // names of existing ops and aliases
     std::vector<std::string> taken_options = {};  // flags of the command, which no attribute may be named after
+    bool needs_data = true;                       // whether files of contents must be there; a caller brings its own data
     Toolkit toolkit = {};                         // whose headers a source may include
 };
 

@@ -31,6 +31,7 @@ std::string OpenedKernels::open(const std::string& path) {
     const std::lock_guard lock(mutex_);
     FamilyDefinition family = kernel_files::load_or_throw(
         path, {.taken_names = op_names(catalogue_),
+               .needs_data = false,
                .toolkit = kernel_files::find_toolkit(settings_.toolkit_roots, settings_.library_folders)});
     const std::string name = family.op->name;
     const std::string content = content_of(family);
