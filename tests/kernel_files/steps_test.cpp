@@ -4,6 +4,7 @@
 
 #include "src/core/system/npy_file.h"
 #include "src/jit/user_source.h"
+#include "src/kernel_files/tuned_header.h"
 #include "tests/kernel_files/sample.h"
 
 namespace autotune::kernel_files {
@@ -182,6 +183,30 @@ TEST(Data, HasAllTypesOfTheFormat) {
         expect_none(loaded);
         EXPECT_EQ(to_string(Planned(loaded).problem.tensors[0].dtype), type);
     }
+}
+
+// A program that calls the kernel brings its own data.
+TEST(Data, NeedNotBeThereForACaller) {
+    const Folder folder;
+    const Loaded with_file = folder.with("access = \"in\"", "access = \"in\"\nfill = { npy = \"x.npy\" }");
+    EXPECT_FALSE(with_file.is_whole());
+    EXPECT_TRUE(load(folder.path("scale.toml"), {.needs_data = false}).is_whole());
+}
+
+TEST(TunedHeader, HasConstantsMacrosWhereTheSourceAsksAndTheLaunch) {
+    const Folder folder;
+    folder.put("scale.cu", std::string(kSource) + "#if width == 4 && \\\n    width > 2\n#endif\n");
+    const Loaded loaded = load(folder.path("scale.toml"), {});
+    ASSERT_TRUE(loaded.is_whole());
+    const DefinedOp op(loaded.file.family.op);
+    const Device device = *reference_device("sm_90a");
+    const Problem problem = op.problem_of({1000}, {});
+    const Config config = DefinedFamily(loaded.file.family).space(problem, device).default_config;
+    const std::string header = tuned_header(loaded.file.family, problem, config, device, {"About it."});
+    EXPECT_TRUE(header.starts_with("// About it.\n#pragma once\n")) << header;
+    EXPECT_THAT(header, HasSubstr("constexpr int threads = 128;\n"));
+    EXPECT_THAT(header, HasSubstr("#define width "));
+    EXPECT_THAT(header, HasSubstr("// scale<<<dim3("));
 }
 
 // As numpy.save writes it.
