@@ -1,6 +1,7 @@
 // Kernels of a program's own, opened by their files, on the scripted driver.
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "src/kernel_files/kernel_file.h"
 #include "tests/runtime/fake_session.h"
@@ -130,6 +131,32 @@ TEST(Kernel, RecordsAMissLikeAnyOp) {
         EXPECT_EQ(misses[0].shape, "64");
         EXPECT_EQ(misses[0].origin, "default");
     });
+}
+
+// A program meets an untuned problem, a sweep with the kernel file tunes it, and the program finds the winner.
+TEST(Kernel, IsSweptWhereItsFileIsNamed) {
+    if (fake::autotune_binary().empty()) GTEST_SKIP() << "this build has no autotune command";
+    Sandbox sandbox;
+    if (!in_fake_process(sandbox, {.timeout_s = 110})) return;
+    Session session;
+    Options options;
+    options.record_misses = 1;
+    const Handle handle(options);
+    const Kernel kernel(handle, example("conv2d"));
+    const Conv2d data(session);
+    data.call(kernel, session.stream.handle());
+    session.stream.synchronize();
+    ASSERT_EQ(autotune_flush_misses(handle.get()), AUTOTUNE_OK);
+    const std::string out = sandbox.folder() / "sweep.txt";
+    const std::string sweep = "'" + fake::autotune_binary() + "' sweep --misses --budget 20s,3t > '" + out + "' 2>&1";
+    ASSERT_EQ(std::system(sweep.c_str()), 0);
+    std::ostringstream said;
+    said << std::ifstream(out).rdbuf();
+    EXPECT_THAT(said.str(), HasSubstr("its kernel file is not here; name it with --kernel"));
+    ASSERT_EQ(std::system((sweep + " --kernel '" + example("conv2d") + "'").c_str()), 0);
+    EXPECT_TRUE(db::Store::open({.path = session.database()}).misses().empty());
+    ASSERT_EQ(autotune_refresh(handle.get()), AUTOTUNE_OK);
+    EXPECT_EQ(kernel.plan(data.problem(kernel)).origin(), AUTOTUNE_ORIGIN_EXACT);
 }
 
 TEST(Kernel, IsCapturedInAGraphWithoutAnAllocationOrACompile) {

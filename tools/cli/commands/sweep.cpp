@@ -253,7 +253,9 @@ std::vector<Problem> missed_problems(Session& session) {
     for (const db::MissRow& miss : session.open_store_to_read().misses()) {
         const std::optional<Problem> problem = problem_of(session.catalogue(), miss);
         if (!problem) {
-            session.complain("the miss " + miss.class_key + " " + miss.shape + " is passed over: no op here knows it");
+            const bool is_users = miss.class_key.starts_with("user_");
+            session.complain("the miss " + miss.class_key + " " + miss.shape + " is passed over: " +
+                             (is_users ? "its kernel file is not here; name it with --kernel" : "no op here knows it"));
             continue;
         }
         if (known.insert(problem->key()).second) problems.push_back(*problem);
@@ -320,7 +322,7 @@ ExitCode run_sweep(Session& session, const Arguments& arguments) {
     if (problems.empty()) {
         if (session.json()) print_json(session, {{"items", Json::array()}, {"summary", Json::object()}, {"seconds", 0}});
         if (session.plain())
-            session.out() << (of_misses ? "no misses are recorded; programs record them with `record_misses`\n"
+            session.out() << (of_misses ? "no misses that can be tuned are recorded; programs record them with `record_misses`\n"
                                         : "this shard has no problem: the list is shorter than N of --shard\n");
         return ExitCode::done;
     }
