@@ -88,12 +88,10 @@ Meter::Block Meter::filler_block(double seconds, const Watch& watch) {
 Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
     change_streams();
     if (runnable.before_timing) runnable.before_timing(fixture.rotation(0));
-    begin_series(fixture, runnable);
     get_to_know(fixture, runnable);
-    begin_series(fixture, runnable);
+    begin_series(fixture);
     const TimedGraph* graph = graph_of(fixture, runnable, after);
     const FillerTime filler = time_without(fixture, after);
-    begin_series(fixture, runnable);
     const int one_by_one = std::max(1, static_cast<int>(kSample_us / (runnable.single_us + filler.per_launch_us)));
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
@@ -146,11 +144,12 @@ TimedGraph Meter::captured(ProblemFixture& fixture, int launches, Predecessor af
             launches};
 }
 
-// A series of launches starts with the first set, and all sets as they were filled.
-void Meter::begin_series(ProblemFixture& fixture, Runnable& runnable) {
-    if (!fixture.resets()) return;
+// A graph starts with the first set, and finds the sets as the last one left them: the number of its launches is a multiple of
+// theirs. Single launches may end with another set.
+void Meter::begin_series(ProblemFixture& fixture) {
+    if (!fixture.resets() || fixture.next_launch() == 0) return;
     fixture.reset_all();
-    runnable.next_set = 0;
+    fixture.next_launch() = 0;
 }
 
 // The time of what precedes launches: fillers and, where launches change what the next ones read, resets.
@@ -162,10 +161,8 @@ FillerTime Meter::time_without(ProblemFixture& fixture, Predecessor after) {
     TimedSurroundings& known = fixture.surroundings()[after];
     if (!known.graphs.empty() && std::chrono::steady_clock::now() - known.measured_at < kFresh)
         return {known.per_graph_us, known.per_launch_us};
-    const int sets = fixture.rotation_sets();
     const double affordable = kManyBytes / static_cast<double>(std::max<std::size_t>(fixture.reset_bytes(), 1));
-    const int wanted = static_cast<int>(std::clamp(affordable, 1.0, double{kMostLaunches}));
-    const int few = sets * ((wanted + sets - 1) / sets);
+    const int few = static_cast<int>(std::clamp(affordable, 1.0, double{kMostLaunches}));
     if (known.graphs.empty()) {
         for (const int launches : {few, kTimesAsMany * few}) {
             known.graphs.push_back(captured(fixture, launches, after, nullptr));
@@ -195,10 +192,11 @@ FillerTime Meter::time_without(ProblemFixture& fixture, Predecessor after) {
 }
 
 void Meter::enqueue_next(ProblemFixture& fixture, Runnable& runnable, Predecessor after) {
-    fixture.reset_ahead(runnable.next_set);
+    int& next = fixture.resets() ? fixture.next_launch() : runnable.next_set;
+    fixture.reset_ahead(next);
     fillers_.enqueue(after);
-    runnable.launch_timed(fixture.rotation(runnable.next_set));
-    runnable.next_set = (runnable.next_set + 1) % fixture.rotation_sets();
+    runnable.launch_timed(fixture.rotation(next));
+    next = (next + 1) % fixture.rotation_sets();
 }
 
 void Meter::launch(Timed& timed) {

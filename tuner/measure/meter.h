@@ -60,7 +60,7 @@ class Meter {
     void change_streams();
     Timed prepare(ProblemFixture& fixture, Runnable& runnable, Predecessor after);
     void get_to_know(ProblemFixture& fixture, Runnable& runnable);
-    void begin_series(ProblemFixture& fixture, Runnable& runnable);
+    void begin_series(ProblemFixture& fixture);
     FillerTime time_without(ProblemFixture& fixture, Predecessor after);
     TimedGraph captured(ProblemFixture& fixture, int launches, Predecessor after, const Runnable* runnable);
     const TimedGraph* graph_of(ProblemFixture& fixture, Runnable& runnable, Predecessor after);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,11 +17,21 @@ namespace {
 
 constexpr double kUsualCompile_s = 0.8;  // the time of one compile on one core, assumed until a candidate has been compiled
 
-// The best predicted, or the first in enumeration order if nothing is predicted; one for each instance.
+// Whether a space names the config, so that it is worth compiling before others that are not predicted either.
+bool is_named(const SearchSpace& space, const Config& config) {
+    return config == space.default_config ||
+           std::any_of(space.named.begin(), space.named.end(), [&](const NamedConfig& named) { return named.config == config; });
+}
+
+// The best predicted. If nothing is predicted, the default and the named configs, then the first in enumeration order. One for
+// each instance.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
+    constexpr double kUnknown_us = std::numeric_limits<double>::max();
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t point = 0; point < candidates.size(); ++point) {
-        order.emplace_back(candidates.predict_us(point).value_or(std::numeric_limits<double>::max()), point);
+        const std::optional<double> predicted_us = candidates.predict_us(point);
+        const bool is_first = !predicted_us && is_named(candidates.part_of(point).space, candidates.at(point).config);
+        order.emplace_back(predicted_us.value_or(is_first ? kUnknown_us / 2 : kUnknown_us), point);
     }
     std::stable_sort(order.begin(), order.end());
     std::vector<std::size_t> best;
