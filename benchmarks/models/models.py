@@ -273,8 +273,6 @@ def run_model(
             with gpu:
                 began = time.perf_counter()
                 try:
-                    if mode == "compile" and "ours" in sides:  # code from before tune() was seen to run unfused
-                        compile_sides(built, sides, trains)
                     found = measure(built, sides, wanted, mode, trains, options)
                 except Exception as error:
                     traceback.print_exc(file=sys.stderr)

@@ -115,7 +115,8 @@ def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
     Runs it three times: as eager code, once so that torch.compile has made its code, and as that code runs, which has other products where
     torch.compile pads or fuses them.
     """
-    with Collector() as collector:
+    # Without this stance torch.compile would meet the mode, and would never run its code of these functions again.
+    with torch.compiler.set_stance("force_eager"), Collector() as collector:
         step()
     problems = collector.problems
     if hasattr(torch.library, "get_kernel"):

@@ -1,10 +1,11 @@
 """What tune() hears of the products that run, on the CPU's kernels in the place of a GPU's."""
 
 import unittest
+from unittest import mock
 
 import torch
 
-from autotune.torch._collect import listening
+from autotune.torch._collect import collect, listening
 
 
 class Listening(unittest.TestCase):
@@ -40,6 +41,21 @@ class Listening(unittest.TestCase):
         self.assertEqual(len(eager), 2)
         self.assertEqual(found, [("aten::mm.out", (8, 16), (16, 24))])
         self.assertTrue(torch.equal(result, wanted))
+
+    def test_compiled_code_still_runs_afterwards(self):
+        runs = []
+
+        def backend(graph, inputs):
+            return lambda *arguments: runs.append(1) or graph.forward(*arguments)
+
+        model, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
+        code = torch.compile(model, backend=backend)
+        with torch.no_grad(), mock.patch.object(torch.cuda, "synchronize"):
+            code(x)
+            collect(lambda: code(x))
+            runs.clear()
+            code(x)
+        self.assertEqual(runs, [1])
 
     def test_an_error_gives_torch_its_kernels_back(self):
         a = torch.randn(3, 4)
