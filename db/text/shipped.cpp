@@ -177,7 +177,8 @@ void Shipped::index(const std::string& path, std::string_view content) {
         const auto end = content.find('\n');
         const std::string_view text = content.substr(0, end);
         content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
-        if (is_blank(text)) continue;
+        // The first line of a label (src/dispatch/stored/label_file.h).
+        if (is_blank(text) || text.starts_with(R"({"autotune_label")")) continue;
         const auto op = peek(text, "\"op\"");
         const auto arch = peek(text, "\"arch\"");
         const auto class_key = peek(text, "\"class\"");

@@ -123,9 +123,9 @@ typedef struct autotune_options {
     autotune_on_miss on_miss;
 
     /* Non-zero: members that are not set are taken from AUTOTUNE_DB, AUTOTUNE_CACHE_DIR, AUTOTUNE_SHIPPED, AUTOTUNE_NVRTC,
-     * AUTOTUNE_PIN, AUTOTUNE_LOG (the lowest level that is logged: debug, info or warning), XDG_DATA_HOME, XDG_CACHE_HOME and
-     * HOME. They are read only in autotune_create(), and not at all in a program that runs with more rights than its caller
-     * (set-user-ID). */
+     * AUTOTUNE_PIN, AUTOTUNE_LABEL, AUTOTUNE_FLEET (folder of labels), AUTOTUNE_LOG (the lowest level that is logged: debug, info
+     * or warning), XDG_DATA_HOME, XDG_CACHE_HOME and HOME. They are read only in autotune_create(), and not at all in a program
+     * that runs with more rights than its caller (set-user-ID). */
     int read_environment;
 
     /* Non-zero: problems for which no winner was found are recorded in the database for `autotune sweep --misses`, with the
@@ -138,6 +138,14 @@ typedef struct autotune_options {
 
     autotune_log_function log; /* NULL: no messages */
     void* log_user;            /* its first argument */
+
+    /* A label: a set of winners that never changes, which `autotune sync` has brought (docs/fleet.md). Its name, the name of a
+     * channel, or the path of its file; not set: AUTOTUNE_LABEL, with read_environment, else none. With a label every process
+     * that has the same agreement (autotune_agreement()) runs the same kernel for a problem: winners come from the label and from
+     * the shipped files alone, nothing depends on the order of calls, on what is compiled, or on time, and files are read once.
+     * ON_MISS_BACKGROUND acts as COMPILE, LOADED_ONLY as NOT_PLANNED, and so does COMPILE while the stream is captured. A label
+     * that cannot be used gives one warning, and counts as one without winners. */
+    const char* label;
 } autotune_options;
 
 /* Makes a handle. `options` NULL: all zero except read_environment = 1, which gives the settings of the `autotune` command.
@@ -169,6 +177,15 @@ AUTOTUNE_API autotune_status autotune_flush_misses(autotune_handle handle);
  * 50 us.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_refresh(autotune_handle handle);
+
+/* What decides which kernels the handle runs with a label: 32 bytes that are equal in two processes if and only if their parts
+ * are. The parts are lines of text, "NAME VALUE": the library's version, its kernels, the label's digest, the shipped winners',
+ * the pin, the policy, the NVRTC and the device of the current context (or the first one). Processes that must run the same
+ * kernels compare the bytes once; the parts tell what differs. `digest` may be NULL. Writes at most `*bytes` bytes of the parts
+ * to `text`, including the terminating zero, and sets *bytes to the size of the whole text; `text` and `bytes` may be NULL. Reads
+ * all files that winners come from, which takes some 20 ms. Errors: INVALID_ARGUMENT, NO_GPU, OUT_OF_MEMORY, DRIVER_ERROR,
+ * FORKED, INTERNAL_ERROR. Capture: safe. */
+AUTOTUNE_API autotune_status autotune_agreement(autotune_handle handle, unsigned char digest[32], char* text, size_t* bytes);
 
 /* Waits until the library's own threads are idle (AUTOTUNE_ON_MISS_BACKGROUND).
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, FORKED, INTERNAL_ERROR. Capture: safe. */
@@ -229,9 +246,10 @@ typedef enum autotune_origin {
     AUTOTUNE_ORIGIN_NEAR = 2,    /* tuned for other extents of the same class */
     AUTOTUNE_ORIGIN_DEFAULT = 3, /* no winner: the default config that is predicted fastest for about these extents */
     AUTOTUNE_ORIGIN_PINNED = 4,  /* autotune_options.pin */
-    AUTOTUNE_ORIGIN_LOADED = 5   /* any legal kernel that was loaded: AUTOTUNE_ON_MISS_LOADED_ONLY */
+    AUTOTUNE_ORIGIN_LOADED = 5,  /* any legal kernel that was loaded: AUTOTUNE_ON_MISS_LOADED_ONLY */
+    AUTOTUNE_ORIGIN_LABEL = 6    /* a winner of the label, for exactly this problem */
 } autotune_origin;
-/* "exact", "shipped", "near", "default", "pinned", "loaded"; never NULL.
+/* "exact", "shipped", "near", "default", "pinned", "loaded", "label"; never NULL.
  * Capture: safe. */
 AUTOTUNE_API const char* autotune_origin_string(autotune_origin origin);
 

@@ -30,7 +30,7 @@ from .errors import (
     Overlap,
     WorkspaceTooSmall,
 )
-from .handle import U64, Handle, Launch, Plan, PlanInfo, Scalar, default_handle
+from .handle import U64, Agreement, Handle, Launch, Plan, PlanInfo, Scalar, default_handle
 from .kernel import Kernel
 from .ops import *  # noqa: F403 - one function for each op
 from .problem import Attribute, Problem, Tensor
@@ -40,6 +40,7 @@ from .tuning import Finalist, Progress, SweepItem, SweepResult, TuneResult, Winn
 __version__ = _version_string().decode()
 
 __all__ = [
+    "Agreement",
     "ArrayView",
     "Attribute",
     "CommandError",

@@ -30,6 +30,7 @@ class OptionsStruct(ctypes.Structure):
         ("record_misses", ctypes.c_int),
         ("log", ctypes.c_void_p),
         ("log_user", ctypes.c_void_p),
+        ("label", ctypes.c_char_p),
     ]
 
 
@@ -149,6 +150,9 @@ create = _declare(_library, "autotune_create", ctypes.c_int, ctypes.POINTER(_p),
 destroy = _declare(_library, "autotune_destroy", None, _p)
 last_error = _declare(_library, "autotune_last_error", ctypes.c_char_p, _p)
 flush_misses = _declare(_library, "autotune_flush_misses", ctypes.c_int, _p)
+agreement = _declare(
+    _library, "autotune_agreement", ctypes.c_int, _p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)
+)
 supports = _declare(_library, "autotune_supports", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct))
 problem_key = _declare(
     _library, "autotune_problem_key", ctypes.c_int, _p, ctypes.POINTER(ProblemStruct), ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)

@@ -9,7 +9,7 @@ import threading
 import weakref
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, List, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Optional, Protocol, Sequence, Tuple, Type, Union
 
 from . import _library
 from ._checked import INT32, UINT64, Path, integer, path, word
@@ -57,6 +57,14 @@ class PlanInfo:
     candidate_when_zero: str = ""
     origin_when_zero: str = ""
     expected_regret: float = -1.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """32 bytes that are equal in two processes if and only if the parts are: version, kernels, label, shipped, pin, policy, nvrtc, device."""
+
+    digest: bytes
+    parts: Dict[str, str]
 
 
 class Call:
@@ -324,6 +332,7 @@ class Handle:
     database, cache_folder, shipped, nvrtc (paths), pin: as in docs/environment.md; None: from the environment, else the default.
     on_miss: how `run` serves a problem without a plan: "compile", "loaded_only", "not_planned" or "background".
     record_misses: record problems without a winner in the database, for `autotune sweep`.
+    label: name or file of a label of a fleet: processes with the same `agreement` then run the same kernels; None: AUTOTUNE_LABEL.
     log: called with (level, message), level one of "debug", "info", "warning"; from any thread, and no longer once Python ends.
     Raises NoGpu without a driver. Thread-safe. Closed at exit.
     """
@@ -339,6 +348,7 @@ class Handle:
         on_miss: str = "compile",
         record_misses: bool = False,
         log: Optional[Callable[[str, str], None]] = None,
+        label: Optional[Path] = None,
     ):
         if on_miss not in ON_MISS:
             raise ValueError(f"on_miss is {on_miss!r}; it must be one of {', '.join(ON_MISS)}")
@@ -354,6 +364,7 @@ class Handle:
         options.read_environment = 1
         options.record_misses = int(bool(record_misses))
         self._owned = _Owned(log)
+        options.label = path("label", label)
         options.log, options.log_user = self._owned.log_function, self._owned.log_user
         raw = ctypes.c_void_p()
         _library.check(_library.create(ctypes.byref(raw), ctypes.byref(options)))
@@ -394,6 +405,16 @@ class Handle:
         with self._owned as address:
             _library.check(_library.plan_create(address, ctypes.byref(problem.struct), ctypes.byref(raw)))
         return Plan(self, problem, raw.value or 0, schema)
+
+    @property
+    def agreement(self) -> "Agreement":
+        """What decides which kernels this handle runs with a label. Reads the files of winners, which takes some 20 ms."""
+        digest, size = ctypes.create_string_buffer(32), ctypes.c_size_t(4096)
+        text = ctypes.create_string_buffer(size.value)
+        with self._owned as address:
+            _library.check(_library.agreement(address, digest, text, ctypes.byref(size)))
+        parts = dict(line.split(" ", 1) for line in text.value.decode(errors="replace").splitlines())
+        return Agreement(digest.raw, parts)
 
     def supports(self, problem: Problem) -> bool:
         """Whether a kernel family can do the problem on the current context's device. Raises InvalidArgument for an invalid problem."""

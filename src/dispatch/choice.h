@@ -15,9 +15,11 @@ enum class Origin : std::uint8_t {
     shipped,         // a shipped winner for exactly this problem
     near,            // a winner of other extents
     family_default,  // a portfolio's kernel, or a family's default config
-    pinned           // the user named it
+    pinned,          // the user named it
+    label            // a winner of the fleet's frozen set for exactly this problem
 };
-std::string_view to_string(Origin origin);  // The word for an origin: "exact", "shipped", "near", "default" or "pinned".
+// The word for an origin: "exact", "shipped", "near", "default", "pinned" or "label".
+std::string_view to_string(Origin origin);
 
 // The origin of an untuned problem's kernel in more detail. It is recorded with a miss.
 enum class Source : std::uint8_t {

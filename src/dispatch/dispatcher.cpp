@@ -60,6 +60,8 @@ std::string_view to_string(Origin origin) {
             return "default";
         case Origin::pinned:
             return "pinned";
+        case Origin::label:
+            return "label";
     }
     return "";
 }

@@ -47,6 +47,29 @@ TEST(Settings, DoNotReadTheEnvironmentUnasked) {
     EXPECT_EQ(settings.cache_folder, "");
 }
 
+TEST(Settings, ALabelIsAFileInTheFolderOfLabels) {
+    EXPECT_EQ(settings_of(nullptr, with({{"HOME", "/nobodys/home"}, {"XDG_DATA_HOME", "/data"}})).label, "");
+    EXPECT_EQ(settings_of(nullptr, with({{"AUTOTUNE_LABEL", "prod"}, {"AUTOTUNE_FLEET", "/labels"}})).label,
+              "/labels/prod.jsonl");
+    EXPECT_EQ(settings_of(nullptr, with({{"AUTOTUNE_LABEL", "/a/b.jsonl"}})).label, "/a/b.jsonl");
+    autotune_options given = options();
+    given.label = "/mine.jsonl";
+    EXPECT_EQ(settings_of(&given, with({})).label, "/mine.jsonl");
+    // Another text names no file.
+    EXPECT_EQ(settings_of(nullptr, with({{"AUTOTUNE_LABEL", ".."}, {"AUTOTUNE_FLEET", "/labels"}})).label, "/labels/");
+}
+
+TEST(Settings, WithALabelNoPolicyGoesByWhatIsLoaded) {
+    autotune_options given = options();
+    given.label = "/mine.jsonl";
+    given.on_miss = AUTOTUNE_ON_MISS_BACKGROUND;
+    EXPECT_EQ(settings_of(&given, with({})).on_miss, AUTOTUNE_ON_MISS_COMPILE);
+    given.on_miss = AUTOTUNE_ON_MISS_LOADED_ONLY;
+    EXPECT_EQ(settings_of(&given, with({})).on_miss, AUTOTUNE_ON_MISS_NOT_PLANNED);
+    given.label = "";
+    EXPECT_EQ(settings_of(&given, with({})).on_miss, AUTOTUNE_ON_MISS_LOADED_ONLY);
+}
+
 TEST(Settings, PutAnOptionBeforeItsVariable) {
     autotune_options given = options();
     given.read_environment = 1;

@@ -18,6 +18,7 @@ _LEAST = (2, 8)
 if tuple(int(part) for part in _torch.__version__.split("+")[0].split(".")[:2]) < _LEAST:
     raise ImportError(f"autotune.torch needs PyTorch {_LEAST[0]}.{_LEAST[1]} or newer; this is {_torch.__version__}")
 
+from ._agreement import check_agreement
 from ._attention import attention
 from ._collect import collect
 from ._engine import handle, refresh
@@ -39,6 +40,7 @@ __all__ = [
     "attention",
     "autotune_mm",
     "bmm",
+    "check_agreement",
     "clear_misses",
     "collect",
     "disable_inductor",

@@ -37,6 +37,18 @@ def against() -> str:
     return f"torch {torch.__version__} cuda {torch.version.cuda}"
 
 
+def labelled() -> Optional[pathlib.Path]:
+    """The database of verdicts beside the label's file, which every rank has alike or not at all; None without a label."""
+    label = os.environ.get("AUTOTUNE_LABEL")
+    if not label:
+        return None
+    data = os.environ.get("XDG_DATA_HOME", "")
+    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
+    labels = pathlib.Path(os.environ.get("AUTOTUNE_FLEET") or folder / "autotune" / "fleet")
+    file = pathlib.Path(label) if "/" in label else labels / f"{label}.jsonl"
+    return file.resolve().with_suffix(".verdicts.db")
+
+
 def device_of(index: int) -> str:
     found = torch.cuda.get_device_properties(index)
     return f"{found.name} sm_{found.major}{found.minor} {found.multi_processor_count}"
@@ -49,9 +61,10 @@ def store(verdicts: Iterable[Verdict], device: str) -> None:
 
 
 def load(device: Optional[str] = None) -> List[Verdict]:
-    """Those of a device, or of all, against this torch. A database that cannot be read is a warning."""
+    """Those of a device, or of all, against this torch. A database that cannot be read is a warning. With a label the host's own do not count."""
     try:
-        _take_old_file()
+        if labelled() is None:
+            _take_old_file()
         return [Verdict(problem, in_stream, in_graphs) for problem, of, in_stream, in_graphs in _read(against()) if device in (None, of)]
     except Error as error:
         warnings.warn(f"autotune.torch.patch() leaves all calls to torch: {error}", RuntimeWarning, stacklevel=2)
@@ -77,7 +90,11 @@ def _read(rival: str) -> List[Tuple[Problem, str, float, float]]:
         row = verdict.contents
         rows.append((row.problem.decode(), row.device.decode(), row.in_stream, row.in_graphs))
 
-    _library.check(_library.read_verdicts(None, rival.encode(), _library.VerdictFunction(use), None))
+    beside_label = labelled()
+    if beside_label is not None and not beside_label.exists():
+        return []
+    database = None if beside_label is None else os.fsencode(beside_label)
+    _library.check(_library.read_verdicts(database, rival.encode(), _library.VerdictFunction(use), None))
     read = ((problem_of(text), device, in_stream, in_graphs) for text, device, in_stream, in_graphs in rows)
     return [(problem, *rest) for problem, *rest in read if problem is not None]
 

@@ -7,6 +7,7 @@
 #include "src/catalogue/former_templates.h"
 #include "src/core/error.h"
 #include "src/core/space/config_domain.h"
+#include "src/dispatch/stored/label_file.h"
 #include "src/dispatch/stored/portfolio_choice.h"
 
 namespace autotune::dispatch {
@@ -68,7 +69,21 @@ StoredCandidates::StoredCandidates(Files files, const Catalogue& catalogue, Warn
       database_state_(FileState::of_database(files_.database)),
       shipped_state_(FileState::of_folder(files_.shipped)),
       winners_state_(database_state_),
-      identities_(catalogue) {}
+      identities_(catalogue) {
+    if (!files_.label.empty()) open_label();
+}
+
+// The whole label is checked now: it is read again, line by line, when a problem needs it, and never changes.
+void StoredCandidates::open_label() {
+    try {
+        label_digest_ = read_label(files_.label).digest;
+        db::OpenOptions options = open_options({.database = "", .shipped = files_.label}, catalogue_, ":memory:");
+        label_ = db::open_store(options);
+    } catch (const Error& error) {
+        why_no_label_ = error.what();
+        label_digest_ = "none";
+    }
+}
 
 void StoredCandidates::say(const Warnings& warnings) const {
     if (!warn_) return;
@@ -86,8 +101,10 @@ void StoredCandidates::with_store(Read read) {
             if (error.code() != ErrorCode::database) throw;
             warnings.push_back({"read", std::string(error.what()) + "; treated as if nothing were stored"});
         }
-        if (store_) {
-            for (const db::Warning& warning : store_->warnings()) warnings.push_back({warning.text, warning.text});
+        if (!why_no_label_.empty()) warnings.push_back({"label", why_no_label_});
+        for (const db::WinnerStore* each : {store_.get(), label_.get()}) {
+            if (each == nullptr) continue;
+            for (const db::Warning& warning : each->warnings()) warnings.push_back({warning.text, warning.text});
         }
     }
     say(warnings);
@@ -121,34 +138,42 @@ std::vector<ResolvedCandidate> StoredCandidates::winners(const Problem& problem,
     std::vector<ResolvedCandidate> users, shipped;
     with_store([&](const db::WinnerStore& open) {
         StoredWinnerRule rule(identities_, problem, device);
-        for (const db::Winner& winner : open.find(problem, device.identity)) {
+        const auto add = [&](const db::Winner& winner, Origin origin, std::vector<ResolvedCandidate>& to) {
             // Winners of restricted searches were not compared with the rest of the space.
-            if (!winner.restricted_to.empty() || rule.why_unusable(winner)) continue;
-            (winner.shipped ? shipped : users)
-                .push_back({winner.candidate, winner.shipped ? Origin::shipped : Origin::exact, winner.provenance.nvrtc,
-                            winner.timing.median_us, rival_us(winner), 0});
-        }
+            if (!winner.restricted_to.empty() || rule.why_unusable(winner)) return;
+            to.push_back({winner.candidate, origin, winner.provenance.nvrtc, winner.timing.median_us, rival_us(winner), 0});
+        };
+        if (label_)
+            for (const db::Winner& winner : label_->find(problem, device.identity)) add(winner, Origin::label, users);
+        for (const db::Winner& winner : open.find(problem, device.identity))
+            winner.shipped ? add(winner, Origin::shipped, shipped) : add(winner, Origin::exact, users);
     });
     std::move(shipped.begin(), shipped.end(), std::back_inserter(users));
     return users;
+}
+
+void StoredCandidates::add_near(const db::WinnerStore& open, StoredWinnerRule& rule, const Problem& problem, const Device& device,
+                                const Problem* ignored, std::vector<ResolvedCandidate>& to) const {
+    std::size_t of_this = 0, of_others = 0;
+    for (const db::Winner& winner : open.near(problem, device.identity, kNearLimit)) {
+        if (ignored != nullptr && winner.extents == ignored->extents) continue;
+        if (rule.why_unbelievable(winner)) continue;
+        to.push_back(near_candidate(winner, Source::near));
+        if (++of_this == kNearTried) break;
+    }
+    for (const db::Winner& winner : open.near_of_other_cards(problem, device.identity, kNearLimit)) {
+        if (rule.why_unbelievable(winner)) continue;
+        to.push_back(near_candidate(winner, Source::other_card));
+        if (++of_others == kNearTried) break;
+    }
 }
 
 std::vector<ResolvedCandidate> StoredCandidates::near(const Problem& problem, const Device& device, const Problem* ignored) {
     std::vector<ResolvedCandidate> found;
     with_store([&](const db::WinnerStore& open) {
         StoredWinnerRule rule(identities_, problem, device);
-        for (const db::Winner& winner : open.near(problem, device.identity, kNearLimit)) {
-            if (ignored != nullptr && winner.extents == ignored->extents) continue;
-            if (rule.why_unbelievable(winner)) continue;
-            found.push_back(near_candidate(winner, Source::near));
-            if (found.size() == kNearTried) break;
-        }
-        std::size_t of_others = 0;
-        for (const db::Winner& winner : open.near_of_other_cards(problem, device.identity, kNearLimit)) {
-            if (rule.why_unbelievable(winner)) continue;
-            found.push_back(near_candidate(winner, Source::other_card));
-            if (++of_others == kNearTried) break;
-        }
+        if (label_) add_near(*label_, rule, problem, device, ignored, found);
+        add_near(open, rule, problem, device, ignored, found);
     });
     return found;
 }
@@ -255,6 +280,7 @@ std::vector<PassedOver> StoredCandidates::portfolio_kernels_passed_over(const Pr
 
 // Tells whether winners were put or removed. Each put() makes a new row, so the number of rows and the newest one show that.
 bool StoredCandidates::winners_changed() {
+    if (!files_.label.empty()) return false;
     const FileState state = FileState::of_database(files_.database);
     const std::lock_guard lock(mutex_);
     if (state.is_surely_as(winners_state_)) return false;
@@ -279,6 +305,7 @@ void StoredCandidates::forget_store() {
 }
 
 bool StoredCandidates::refresh() {
+    if (!files_.label.empty()) return false;
     const FileState database = FileState::of_database(files_.database), shipped = FileState::of_folder(files_.shipped);
     const std::lock_guard lock(mutex_);
     const bool is_database_old = !database.is_surely_as(database_state_), is_shipped_old = !shipped.is_surely_as(shipped_state_);

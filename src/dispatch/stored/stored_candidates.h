@@ -28,6 +28,7 @@ inline constexpr int kBusyTimeoutMs = 30;
 struct Files {
     std::string database{};
     std::string shipped{};  // a folder
+    std::string label{};    // the file of a label, whose winners come first. REQUIRES: with a label there is no database
 };
 
 // A stored winner's problem with the times of the other candidates that were tried for it.
@@ -78,7 +79,12 @@ class StoredCandidates {
     bool winners_changed();
 
     // Drops what was read if the files have changed since; returns whether they have. It compares file states and opens nothing.
+    // With a label nothing changes.
     bool refresh();
+
+    // The digest of the label, or why it is not used. Empty: there is no label.
+    const std::string& label_digest() const { return label_digest_; }
+    const std::string& why_no_label() const { return why_no_label_; }
 
   private:
     // Warnings found under the lock: collected, and reported after it is released.
@@ -93,6 +99,9 @@ class StoredCandidates {
     // nullptr if nothing can be opened. REQUIRES for these four: mutex_ is held.
     db::WinnerStore* store(Warnings& warnings);
     void forget_store();
+    void open_label();
+    void add_near(const db::WinnerStore& open, StoredWinnerRule& rule, const Problem& problem, const Device& device,
+                  const Problem* ignored, std::vector<ResolvedCandidate>& to) const;
     // The portfolios as read; some may be unusable.
     const std::vector<db::Portfolio>& read_portfolios(Warnings& warnings);
     // The portfolio of the problem's class with the kernels that today's templates can make, and its expected regret; nullptr if
@@ -106,6 +115,8 @@ class StoredCandidates {
     const Warn warn_;
     std::mutex mutex_;
     std::unique_ptr<db::WinnerStore> store_;
+    std::unique_ptr<db::WinnerStore> label_;  // nullptr: none that can be used
+    std::string label_digest_, why_no_label_;
     bool store_has_database_ = false;
     std::optional<std::vector<db::Portfolio>> read_portfolios_;  // set once they were looked for
     std::optional<std::vector<db::Portfolio>> portfolios_;       // the portfolios of these that can be used

@@ -1,13 +1,17 @@
 #include <autotune/autotune.h>
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <string>
 #include <thread>
 
+#include "src/catalogue/hash.h"
 #include "src/runtime/api/c_objects.h"
 #include "src/runtime/api/settings.h"
 #include "src/runtime/ops/general_kernels.h"
@@ -130,6 +134,8 @@ const char* autotune_origin_string(autotune_origin origin) {
             return "pinned";
         case AUTOTUNE_ORIGIN_LOADED:
             return "loaded";
+        case AUTOTUNE_ORIGIN_LABEL:
+            return "label";
     }
     return "unknown origin";
 }
@@ -188,6 +194,29 @@ const char* autotune_last_error(autotune_handle handle) {
 autotune_status autotune_flush_misses(autotune_handle handle) {
     return guarded(handle, [](auto& inner) {
         inner.flush_misses();
+        return AUTOTUNE_OK;
+    });
+}
+
+autotune_status autotune_agreement(autotune_handle handle, unsigned char digest[32], char* text, size_t* bytes) {
+    return guarded(handle, [&](auto& inner) {
+        autotune::Hash hash;
+        std::string lines;
+        for (const auto& [name, value] : inner.agreement()) {
+            hash.field(name);
+            hash.field(value);
+            lines += name + " " + value + "\n";
+        }
+        const autotune::Hash::Digest found = hash.digest();
+        if (digest != nullptr) std::copy(found.begin(), found.end(), digest);
+        if (bytes == nullptr) return AUTOTUNE_OK;
+        const std::size_t room = text == nullptr ? 0 : *bytes;
+        if (room > 0) {
+            const std::size_t length = std::min(lines.size(), room - 1);
+            std::memcpy(text, lines.data(), length);
+            text[length] = '\0';
+        }
+        *bytes = lines.size() + 1;
         return AUTOTUNE_OK;
     });
 }

@@ -167,6 +167,8 @@ SharedPlan Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gp
     const bool is_capturing = gpu::is_capturing(*services_.driver, stream);
     if (policy == AUTOTUNE_ON_MISS_COMPILE && !is_capturing) return builder_.make(spec_of(lookup, services_.catalogue));
     if (policy == AUTOTUNE_ON_MISS_BACKGROUND && !is_capturing) return in_background(lookup, known, stream);
+    // Loaded kernels and older plans depend on earlier calls.
+    if (!services_.settings.label.empty()) return not_planned(lookup);
     if (known != nullptr) return known->plan;
     if (SharedPlan general = wider_plan(lookup)) return general;
     if (policy == AUTOTUNE_ON_MISS_NOT_PLANNED) return not_planned(lookup);

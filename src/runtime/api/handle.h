@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "src/runtime/api/agreement.h"
 #include "src/runtime/plan/pick_up.h"
 #include "src/runtime/plan/plan.h"
 #include "src/runtime/plan/plan_builder.h"
@@ -55,6 +56,7 @@ class Handle {
     autotune_status tuned(const PlanRequest& request, const MakeCall& make_call, gpu::StreamHandle stream);
 
     void flush_misses() { services_.misses.flush(); }
+    std::vector<AgreementPart> agreement() { return agreement_of(services_); }
     // After silence() nothing is logged. is_speaking(): this thread is inside the log function, called for this handle.
     void silence() noexcept { services_.log.silence(); }
     bool is_speaking() const noexcept { return services_.log.is_speaking_here(); }

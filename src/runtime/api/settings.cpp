@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "src/core/system/private_folder.h"
+#include "src/dispatch/stored/label_file.h"
 #include "src/gpu/library_folders.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"
@@ -99,6 +100,29 @@ void fill_user_places(Settings& settings, const autotune_options& options, const
         "; set HOME, or AUTOTUNE_DB and AUTOTUNE_CACHE_DIR";
 }
 
+// Policies that run whatever is loaded are for processes that need not agree.
+autotune_on_miss agreed(autotune_on_miss policy) {
+    if (policy == AUTOTUNE_ON_MISS_BACKGROUND) return AUTOTUNE_ON_MISS_COMPILE;
+    return policy == AUTOTUNE_ON_MISS_LOADED_ONLY ? AUTOTUNE_ON_MISS_NOT_PLANNED : policy;
+}
+
+// A name stands for a file in the folder of labels. Links are followed now, so that a channel that moves on changes nothing here.
+void fill_label(Settings& settings, const autotune_options& options, const Environment& environment) {
+    fill(settings.label, options.label, variable(environment, "AUTOTUNE_LABEL"), "");
+    if (settings.label.empty()) return;
+    settings.on_miss = agreed(settings.on_miss);
+    if (settings.label.find('/') == std::string::npos) {
+        std::string why_no_data, folder = variable(environment, "AUTOTUNE_FLEET");
+        if (folder.empty()) folder = folder_or_stand_in(environment, "XDG_DATA_HOME", "/.local/share", why_no_data) + "/fleet";
+        // Another text than a label's name names no file.
+        settings.label = dispatch::is_label_name(settings.label) ? dispatch::label_path(folder, settings.label) : folder + "/";
+    }
+    make_absolute(settings.label);
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(settings.label, error);
+    if (!error && settings.label.back() != '/') settings.label = real.string();
+}
+
 }  // namespace
 
 Settings settings_of(const autotune_options* given, const Environment& environment) {
@@ -125,6 +149,7 @@ Settings settings_of(const autotune_options* given, const Environment& environme
     for (std::string* path : {&settings.database, &settings.cache_folder, &settings.shipped}) make_absolute(*path);
     if (settings.nvrtc.find('/') != std::string::npos) make_absolute(settings.nvrtc);  // the loader searches for a bare name
     settings.on_miss = options.on_miss;
+    fill_label(settings, options, asked);
     settings.record_misses = options.record_misses != 0;
     // tests use a shorter interval than a minute
     if (const int given_ms = std::atoi(variable(asked, "AUTOTUNE_TEST_LOOK_MS").c_str()); given_ms > 0)

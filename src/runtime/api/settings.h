@@ -16,6 +16,9 @@ struct Settings {
     std::string shipped;       // empty: none
     std::string nvrtc;         // empty: searched
     std::string pin;           // empty: none
+    // The path of a label's file: winners come from it and from shipped files alone, and every process with the same files makes
+    // the same choices. Empty: none.
+    std::string label{};
     autotune_on_miss on_miss = AUTOTUNE_ON_MISS_COMPILE;
     bool record_misses = false;
     std::chrono::milliseconds look_interval{60'000};  // with record_misses: time between two checks for new winners

@@ -15,6 +15,9 @@ namespace autotune::runtime {
 template <typename Struct>
 inline constexpr std::array<std::size_t, 1> kVersionSizes = {sizeof(Struct)};
 template <>
+inline constexpr std::array<std::size_t, 2> kVersionSizes<autotune_options> = {offsetof(autotune_options, label),
+                                                                               sizeof(autotune_options)};
+template <>
 inline constexpr std::array<std::size_t, 2> kVersionSizes<autotune_attention_problem> = {
     offsetof(autotune_attention_problem, total_q), sizeof(autotune_attention_problem)};
 template <>

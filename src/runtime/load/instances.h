@@ -57,6 +57,9 @@ class Instances {
     std::vector<std::shared_ptr<const Instance>> loaded_for(const Problem& problem, const Device& device,
                                                             std::size_t count) const;
 
+    // "13.0". Throws Failure{compile failed} if there is no NVRTC.
+    std::string compiler_version() { return compiler()->version(); }
+
   private:
     using Shared = std::shared_ptr<const Instance>;
     // A request for an instance of a candidate.

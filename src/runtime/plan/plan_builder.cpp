@@ -39,6 +39,8 @@ autotune_origin public_origin(Origin origin) {
             return AUTOTUNE_ORIGIN_DEFAULT;
         case Origin::pinned:
             return AUTOTUNE_ORIGIN_PINNED;
+        case Origin::label:
+            return AUTOTUNE_ORIGIN_LABEL;
     }
     return AUTOTUNE_ORIGIN_DEFAULT;
 }
@@ -137,9 +139,11 @@ std::shared_ptr<Plan> PlanBuilder::bind_disqualified(Attempt& attempt) {
 
 // Usually the best candidate comes first. But if it would have to be compiled, and a kernel for all row counts is compiled
 // already (a server has warmed it), that kernel comes first.
+// Processes that must agree go neither by the order of problems nor by what is compiled.
 std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, const Device& device, std::size_t count) {
     Dispatcher& dispatcher = services_.dispatcher;
     Instances& instances = services_.instances;
+    if (!services_.settings.label.empty()) return dispatcher.untuned(problem, device, Dispatcher::ExactWinner::absent, count);
     std::vector<ResolvedCandidate> own = dispatcher.untuned_first(problem, device, count);
     if (!own.empty() && instances.is_compiled(own.front(), problem, device)) return own;
     std::vector<ResolvedCandidate> shared = dispatcher.untuned(problem, device, Dispatcher::ExactWinner::absent, count);

@@ -11,8 +11,9 @@ Services::Services(Settings given)
       driver(gpu::Driver::load()),
       reach(gpu::Reach::of(driver)),
       kernels(settings, catalogue),
-      dispatcher({.files = {settings.database, settings.shipped}, .pin = settings.pin}, catalogue,
-                 [this](const std::string& subject, const std::string& message) { log.warn_once(subject, message); }),
+      dispatcher(
+          {.files = {settings.label.empty() ? settings.database : "", settings.shipped, settings.label}, .pin = settings.pin},
+          catalogue, [this](const std::string& subject, const std::string& message) { log.warn_once(subject, message); }),
       misses(settings, log, dispatcher.stored()),
       gate(settings.on_miss == AUTOTUNE_ON_MISS_BACKGROUND),
       instances(settings, catalogue, driver, log, gate),
