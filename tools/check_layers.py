@@ -38,7 +38,10 @@ ARROWS = {
     "tuner/worker": ["tuner/measure", "tuner/verify", "src/records"],
     "tuner/compile": ["tuner/worker"],
     "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile", "db", "src/dispatch"],
-    "tools/cli": ["tuner/session", "src/runtime", "src/kernel_files", "include/autotune", "tools/cli/plot"],
+    # Many hosts: the store in PostgreSQL, a worker's source of problems, labels on a host.
+    "tuner/fleet/store": ["src/gpu"],
+    "tuner/fleet": ["tuner/fleet/store", "tuner/session"],
+    "tools/cli": ["tuner/fleet", "tuner/session", "src/runtime", "src/kernel_files", "include/autotune", "tools/cli/plot"],
     "tools/cli/plot": ["src/core"],
 }
 # Rooms of the command, and which others each may include beside what all rooms share (files of tools/cli itself), which knows all rooms
@@ -61,6 +64,7 @@ OWNERS = {
     r"sqlite3\.h": ["db"],
     r"(cuda|nvrtc|cudaTypedefs|nvml|cublas\w*|cuda_\w+)\.h": ["src/gpu"],
     r"CLI/.*": ["tools/cli"],
+    r"(libpq-fe|tuner/fleet/store/libpq_api)\.h": ["tuner/fleet/store"],
     r"spdlog/.*": ["tools/cli"],
     r"sodium(/.*)?\.h": ["src/catalogue"],
     # Others see the interface, db/winner_store.h, so that the engine can be replaced.

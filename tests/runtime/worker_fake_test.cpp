@@ -174,7 +174,7 @@ TEST(Worker, OnSigtermEndsItsItemAndTakesNoOther) {
         EXPECT_EQ(worker.wait(), 130) << worker.said();
         EXPECT_LT(winners_of(session), 20);
         EXPECT_THAT(worker.said(), HasSubstr(" tuned, 0 tuned before, 0 failed, 0 given back\n"));
-        EXPECT_THAT(worker.said(), HasSubstr("autotune: stopped; winners are kept, and misses that are left stay recorded\n"));
+        EXPECT_THAT(worker.said(), HasSubstr("autotune: stopped; winners are kept, and problems that are left stay recorded\n"));
         const auto left = db::Store::open({.path = session.database()}).misses();
         EXPECT_EQ(static_cast<std::int64_t>(left.size()) + winners_of(session), 20);
         EXPECT_EQ(left.back().count, 1) << "the most called are tuned first";

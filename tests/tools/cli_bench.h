@@ -47,7 +47,7 @@ class FakeServices : public Services {
     tuner::RecordOptions record_options;
     std::string no_nvml;  // why
     tuner::TuneOptions worker_each;
-    std::function<void(tuner::MissSource&)> on_work = [](tuner::MissSource&) {};
+    std::function<void(tuner::IdleSource&)> on_work = [](tuner::IdleSource&) {};
     tuner::RecordedSpace recorded;
     std::vector<std::string> compiled_archs;
     std::vector<tuner::CompiledRow> compiled_rows;  // empty: one that compiled
@@ -277,7 +277,7 @@ class FakeServices : public Services {
         return no_nvml.empty() ? [](const std::string&, unsigned long long&) { return gpu::CardLoad{.percent = 0}; }
                                : tuner::ReadLoad{};
     }
-    void work_when_idle(const std::vector<tuner::LaneGpu>&, tuner::MissSource& source, const tuner::TuneOptions& each,
+    void work_when_idle(const std::vector<tuner::LaneGpu>&, tuner::IdleSource& source, const tuner::TuneOptions& each,
                         const db::OpenOptions&, tuner::TuneServices&) override {
         worker_each = each;
         on_work(source);

@@ -14,7 +14,7 @@ std::vector<Command> all_commands() {
         tune_command(),       sweep_command(),  worker_command(), bench_command(),  show_command(),     explain_command(),
         report_command(),     verify_command(), export_command(), import_command(), merge_command(),    compile_command(),
         families_command(),   new_command(),    check_command(),  record_command(), simulate_command(), doctor_command(),
-        completion_command(), manual_command(), warm_command()};
+        completion_command(), manual_command(), warm_command(),   fleet_command(),  sync_command()};
     for (Command& command : commands) command.flags = std::move(command.flags) + log_flags();
     return commands;
 }

@@ -34,6 +34,8 @@ std::vector<Command> all_commands();
 Command tune_command();
 Command sweep_command();
 Command worker_command();
+Command fleet_command();
+Command sync_command();
 Command bench_command();
 Command compile_command();
 Command warm_command();

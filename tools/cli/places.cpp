@@ -98,6 +98,13 @@ std::string Places::host_locks() const {
     return environment_.get("AUTOTUNE_LOCK_DIR").value_or("/run/lock/autotune");
 }
 
+// As the library finds it (src/runtime/api/settings.cpp).
+std::string Places::labels() const {
+    if (const auto named = environment_.get("AUTOTUNE_FLEET")) return *named;
+    const std::string usual = xdg_folder("XDG_DATA_HOME", kDataBeneathHome);
+    return (usual.empty() ? fallback_home() + kDataBeneathHome + "/autotune" : usual) + "/fleet";
+}
+
 std::string Places::default_database() const {
     const std::string folder = xdg_folder("XDG_DATA_HOME", kDataBeneathHome);
     return folder.empty() ? "" : folder + kDatabaseName;

@@ -32,6 +32,9 @@ class Places {
     const Place& database_to_read();   // makes nothing
     const Place& database_to_write();  // makes its folder
 
+    // Folder of labels: AUTOTUNE_FLEET, or XDG_DATA_HOME/autotune/fleet.
+    std::string labels() const;
+
     // The usual folder of the state, even if it cannot be used: for messages.
     std::string usual_state_folder() const;
 

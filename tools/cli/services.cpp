@@ -138,7 +138,7 @@ class RealServices : public Services {
                                tuner::SweepObserver* observer) override {
         return tuner::sweep_on(gpus, problems, options, store, services, observer);
     }
-    void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::MissSource& source, const tuner::TuneOptions& each,
+    void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::IdleSource& source, const tuner::TuneOptions& each,
                         const db::OpenOptions& store, tuner::TuneServices& services) override {
         tuner::work_when_idle(gpus, source, each, store, services);
     }

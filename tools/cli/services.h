@@ -85,7 +85,7 @@ class Services {
     virtual tuner::LanesSweep sweep_on(const std::vector<tuner::LaneGpu>& gpus, const std::vector<Problem>& problems,
                                        const tuner::SweepOptions& options, const db::OpenOptions& store,
                                        tuner::TuneServices& services, tuner::SweepObserver* observer) = 0;
-    virtual void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::MissSource& source,
+    virtual void work_when_idle(const std::vector<tuner::LaneGpu>& gpus, tuner::IdleSource& source,
                                 const tuner::TuneOptions& each, const db::OpenOptions& store, tuner::TuneServices& services) = 0;
     virtual tuner::RecordedSpace record(const Problem& problem, const tuner::RecordOptions& options,
                                         tuner::TuneServices& services) = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fleet_test.py SOURCE AUTOTUNE: checks the files of examples/fleet with systemd's own tools. Exits 77 where those are missing."""
+"""fleet_test.py SOURCE AUTOTUNE: checks the files of examples/fleet with systemd's own tools and bash. Exits 77 where those are missing."""
 
 import pathlib
 import re
@@ -17,28 +17,33 @@ if shutil.which("systemd-analyze") is None:
 failures = []
 
 
-def complaints(text):
+def complaints(text, name="autotune-worker.service", scope="--user"):
     """What systemd-analyze says of a unit. It exits 0 for keys that it does not know, so its words count."""
     with tempfile.TemporaryDirectory() as folder:
-        unit = pathlib.Path(folder, "autotune-worker.service")
+        unit = pathlib.Path(folder, name)
         unit.write_text(text)
-        done = subprocess.run(["systemd-analyze", "--user", "--man=no", "verify", unit], capture_output=True, text=True,
+        if name.endswith(".timer"):  # it starts the service of its name
+            unit.with_suffix(".service").write_text((fleet / name).with_suffix(".service").read_text().replace(INSTALLED, str(autotune)))
+        done = subprocess.run(["systemd-analyze", scope, "--man=no", "verify", unit], capture_output=True, text=True,
                               env={"PATH": "/usr/bin:/bin", "HOME": folder, "XDG_RUNTIME_DIR": folder})
-    return "".join(line + "\n" for line in (done.stdout + done.stderr).splitlines() if "autotune-worker" in line)
+    return "".join(line + "\n" for line in (done.stdout + done.stderr).splitlines() if pathlib.Path(name).stem in line)
 
 
+INSTALLED = "/usr/local/bin/autotune"
 unit = (fleet / "autotune-worker.service").read_text()
 line = re.search(r"^ExecStart=(.*)$", unit, re.M).group(1)
 if line not in (fleet / "README.md").read_text():
     failures.append("README.md does not show the line of ExecStart")
 # The command is not installed here.
-installed = unit.replace("ExecStart=/usr/local/bin/autotune", f"ExecStart={autotune}")
-if said := complaints(installed):
-    failures.append(f"systemd-analyze verify: {said}")
+installed = unit.replace("ExecStart=" + INSTALLED, f"ExecStart={autotune}")
 if "Unknown key" not in complaints(installed.replace("Nice=", "Nicety=")):
     failures.append("an unknown key is not found")
-if "not executable" not in complaints(unit.replace("/usr/local/bin/autotune", "/nonexistent/autotune")):
+if "not executable" not in complaints(unit.replace(INSTALLED, "/nonexistent/autotune")):
     failures.append("a missing command is not found")
+for path in sorted([*fleet.glob("*.service"), *fleet.glob("*.timer")]):
+    scope = "--system" if path.name == "autotune-fleet-worker.service" else "--user"
+    if said := complaints(path.read_text().replace(INSTALLED, str(autotune)), path.name, scope):
+        failures.append(f"systemd-analyze verify {path.name}: {said}")
 
 if shutil.which("systemd-tmpfiles") is not None:
     with tempfile.TemporaryDirectory() as root:
@@ -51,6 +56,20 @@ if shutil.which("systemd-tmpfiles") is not None:
                 failures.append(f"systemd-tmpfiles: {done.returncode} {done.stderr}")
         elif stat.S_IMODE(made.stat().st_mode) != 0o1777:
             failures.append(f"{made} has mode {oct(made.stat().st_mode)}")
+
+# Slurm's array, with a srun that shows what it is given.
+with tempfile.TemporaryDirectory() as folder:
+    srun = pathlib.Path(folder, "srun")
+    srun.write_text('#!/bin/sh\necho "$@"\n')
+    srun.chmod(0o755)
+    done = subprocess.run(["bash", fleet / "slurm.sh"], capture_output=True, text=True,
+                          env={"PATH": f"{folder}:/usr/bin:/bin", "SLURM_JOB_END_TIME": "1795896300"})
+    if "--until 2026-11-28T20:05:00Z" not in done.stdout or done.returncode != 0:
+        failures.append(f"slurm.sh: {done.returncode} {done.stdout}{done.stderr}")
+if shutil.which("shellcheck") is not None:
+    done = subprocess.run(["shellcheck", fleet / "slurm.sh"], capture_output=True, text=True)
+    if done.returncode != 0:
+        failures.append(f"shellcheck: {done.stdout}")
 
 print("\n".join(failures) or "examples/fleet: units are sound")
 sys.exit(1 if failures else 0)

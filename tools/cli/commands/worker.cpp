@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,8 +12,12 @@
 #include "tools/cli/output/data/json_format.h"
 #include "tools/cli/output/text/text_format.h"
 #include "tools/cli/shared/devices.h"
+#include "tools/cli/shared/fleet_services.h"
 #include "tools/cli/shared/unstored.h"
+#include "tuner/fleet/source/catalogue_identity.h"
+#include "tuner/fleet/source/fleet_source.h"
 #include "tuner/session/idle/idle_worker.h"
+#include "tuner/session/idle/miss_source.h"
 #include "tuner/session/race/dates.h"
 
 namespace autotune::cli {
@@ -51,7 +56,8 @@ std::string_view end_text(tuner::SweepItem::State state) {
 // Prints a line per item, for a terminal and for systemd's journal; with --json an object per line.
 class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
   public:
-    explicit ItemPrinter(Session& session) : session_(session) {}
+    // `counts_left`: whether it is known how many problems are left.
+    ItemPrinter(Session& session, bool counts_left) : session_(session), counts_left_(counts_left) {}
 
     void on_item(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) override {
         session_.out() << (session_.json() ? json_text(line_json(item, calls, waiting)) + "\n" : item_line(item, calls, waiting));
@@ -63,15 +69,15 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
     void on_warning(const std::string& text) override { session_.warn(text); }
 
   private:
-    static std::string item_line(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) {
+    std::string item_line(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) const {
         std::string line = fmt::format("{}  {} ({} {}): {}", tuner::now_utc_iso8601(), problem_text(item.problem), calls,
                                        calls == 1 ? "call" : "calls", end_text(item.state));
         if (item.result && !item.result->interrupted) line += ", " + us_text(item.result->winner.timing.median_us) + " us";
         if (!item.detail.empty()) line += "; " + item.detail;
-        return line + fmt::format("; {} left\n", waiting);
+        return line + (counts_left_ ? fmt::format("; {} left\n", waiting) : "\n");
     }
     Json line_json(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) const {
-        Json json{{"date", tuner::now_utc_iso8601()}, {"calls", calls}, {"left", waiting}};
+        Json json{{"date", tuner::now_utc_iso8601()}, {"calls", calls}, {"left", counts_left_ ? Json(waiting) : Json(nullptr)}};
         json.update(item_json(session_.catalogue(), item));
         if (item.result && item.result->interrupted) json["winner"] = nullptr;
         if (!item.detail.empty()) json["detail"] = item.detail;
@@ -81,6 +87,7 @@ class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
     }
 
     Session& session_;
+    bool counts_left_;
 };
 
 // `first`: how the first store was opened, so that lanes open it in the same way.
@@ -130,13 +137,54 @@ ExitCode worker_verdict(Session& session, const tuner::IdleCounts& counts) {
         session.out() << fmt::format("{} tuned, {} tuned before, {} failed, {} given back\n", counts.tuned, counts.fresh,
                                      counts.failed, counts.given_back);
     if (session.stopped()) {
-        session.complain("stopped; winners are kept, and misses that are left stay recorded");
+        session.complain("stopped; winners are kept, and problems that are left stay recorded");
         return ExitCode::interrupted;
     }
     return counts.failed > 0 ? ExitCode::some_failed : ExitCode::done;
 }
 
+std::string host_name() {
+    char name[256] = {};
+    return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+struct WorkerParts {
+    const std::vector<tuner::LaneGpu>& gpus;
+    const tuner::TuneOptions& each;
+    const tuner::IdleOptions& options;
+    const db::OpenOptions& store;
+    const tuner::ReadLoad& read;
+    tuner::TuneServices& services;
+    ItemPrinter& printer;
+};
+
+// The problems of a fleet's store in place of this host's misses.
+ExitCode run_for_fleet(Session& session, const WorkerParts& parts) {
+    constexpr std::chrono::seconds kSendsFor{10};
+    fleet::FleetLink::Options link_options{.store = store_connection(session),
+                                           .host = host_name(),
+                                           .tool = session.program().version,
+                                           .lanes = {},
+                                           .catalogues = fleet::catalogue_identities(session.catalogue())};
+    for (const tuner::LaneGpu& gpu : parts.gpus) link_options.lanes.push_back({gpu.uuid, gpu.device.identity.key()});
+    fleet::FleetLink link(std::move(link_options));
+    tuner::FleetSource source(link, parts.gpus, parts.services, parts.read, parts.options, session.program().stop, parts.printer);
+    session.services().work_when_idle(parts.gpus, source, parts.each, parts.store, parts.services);
+    const std::size_t unsent = link.close(kSendsFor);
+    source.pass_on_remarks();
+    const ExitCode code = worker_verdict(session, source.counts());
+    if (unsent == 0) return code;
+    session.complain(
+        fmt::format("{} results did not reach the store; they are kept in the database, and go to the store when this "
+                    "worker gets their problems again",
+                    unsent));
+    return code == ExitCode::done ? ExitCode::some_failed : code;
+}
+
 ExitCode run_worker(Session& session, const Arguments& arguments) {
+    const bool is_of_fleet = !store_address(session).empty();
+    if (is_of_fleet && arguments.all("db").size() > 1)
+        throw Error(ErrorCode::usage, "with --store a worker keeps its winners in one database; give --db once");
     tuner::TuneOptions each;
     each.budget = budget_of(arguments);
     if (!arguments.has("budget")) each.budget.seconds = kDefaultBudget_s;
@@ -158,10 +206,11 @@ ExitCode run_worker(Session& session, const Arguments& arguments) {
         gpus.push_back(lane_gpu(session, gpu));
     }
     tuner::TuneServices services = session.tune_services(here.front(), stores.front(), nullptr);
+    ItemPrinter printer(session, !is_of_fleet);
+    services.observer = &printer;
+    if (is_of_fleet) return run_for_fleet(session, {gpus, each, options, lanes_store, read, services, printer});
     const std::string& state = services.workers.lock_folder;
     tuner::FailedProblems failed(state.empty() ? "" : state + "/failed_problems.jsonl");
-    ItemPrinter printer(session);
-    services.observer = &printer;
     tuner::MissSource source(stores, gpus, session.catalogue(), failed, read, options, session.program().stop, printer);
     session.services().work_when_idle(gpus, source, each, lanes_store, services);
     return worker_verdict(session, source.counts());
@@ -172,12 +221,14 @@ ExitCode run_worker(Session& session, const Arguments& arguments) {
 Command worker_command() {
     return {.name = "worker",
             .about = "tune what programs missed, on GPUs that are idle, until it is stopped",
-            .examples = {"autotune worker", "autotune worker --db a.db --db b.db --budget 5s",
+            .examples = {"autotune worker", "autotune worker --store postgresql://host/fleet     (the problems of a fleet)",
+                         "autotune worker --db a.db --db b.db --budget 5s",
                          "autotune worker --exit-when-idle 10m     (in a batch job)",
                          "autotune worker --idle 0 --until 2026-11-28T20:05:00Z     (GPUs that are ours alone)"},
             .flags =
                 std::vector<Flag>{
                     {"db", "FILE", "database whose misses are tuned; repeatable, the first takes the winners of all", true, {}},
+                    store_flag(),
                     {"idle",
                      "TIME",
                      "how long a GPU must have been idle before it is used; default 30s, 0: do not look",
@@ -206,7 +257,8 @@ Command worker_command() {
                 std::vector<Flag>{{"devices", "LIST", "GPUs to tune on: all (default), or ordinals and UUIDs", false, {}},
                                   {"allow-mps", "", "also GPUs with an MPS server", false, {}},
                                   jobs_flag(),
-                                  templates_flag()},
+                                  templates_flag(),
+                                  kernel_flag()},
             .words = "",
             .min_positional = 0,
             .run = run_worker,

@@ -18,7 +18,7 @@ int ended(const IdleCounts& counts) {
 
 }  // namespace
 
-void work_when_idle(const std::vector<LaneGpu>& gpus, MissSource& source, const TuneOptions& each, const db::OpenOptions& store,
+void work_when_idle(const std::vector<LaneGpu>& gpus, IdleSource& source, const TuneOptions& each, const db::OpenOptions& store,
                     TuneServices& services) {
     TuneServices lanes = services;
     lanes.stop = &source.gives_all_back();

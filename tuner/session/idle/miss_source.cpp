@@ -19,52 +19,11 @@ constexpr std::size_t kMostProblems = 20'000;
 MissSource::MissSource(std::vector<db::WinnerStore*> stores, const std::vector<LaneGpu>& gpus, const Catalogue& catalogue,
                        FailedProblems& failed, const ReadLoad& read, const IdleOptions& options, const std::atomic<bool>* stop,
                        IdleObserver& observer)
-    : stores_(std::move(stores)),
-      gpus_(gpus),
+    : IdleSource(gpus, read, options, stop, observer),
+      stores_(std::move(stores)),
       catalogue_(catalogue),
       failed_(failed),
-      options_(options),
-      stop_(stop),
-      observer_(observer),
-      read_at_(stores_.size()) {
-    for (const LaneGpu& gpu : gpus) watches_.emplace_back(gpu.uuid, read, options.idle_s);
-}
-
-bool MissSource::is_stopped() const {
-    if (stop_ == nullptr || !stop_->load()) return false;
-    if (!stopped_at_) stopped_at_ = Clock::now();
-    if (seconds_since(*stopped_at_) > options_.give_back_after_s) gives_all_back_.store(true);
-    return true;
-}
-
-bool MissSource::is_out_of_time() const {
-    return options_.until && std::chrono::system_clock::now() + std::chrono::duration<double>(options_.item_s) > *options_.until;
-}
-
-bool MissSource::is_exhausted() const {
-    if (is_stopped() || is_out_of_time()) return true;
-    return options_.exit_when_idle_s > 0 && in_hand_.empty() && seconds_since(useful_at_) > options_.exit_when_idle_s;
-}
-
-bool MissSource::wants_back(const LaneView& lane) {
-    CardWatch& watch = watches_.at(lane.index);
-    watch.look(true);
-    return watch.is_others();
-}
-
-void MissSource::lane_out(const LaneView& lane) {
-    card_failed(lane, "its lane ended twice");
-}
-
-void MissSource::card_failed(const LaneView& lane, const std::string& why) {
-    watches_.at(lane.index).count_as_busy(why);
-    remark_once(lane.uuid + " cannot be used now: " + why);
-}
-
-void MissSource::remark_once(const std::string& text) {
-    if (std::exchange(remarked_[text], true)) return;
-    observer_.on_remark(text);
-}
+      read_at_(stores_.size()) {}
 
 // Cached: a database may have ten thousand misses, and is read again whenever its file has changed.
 const std::optional<Problem>& MissSource::problem_of_miss(const db::MissRow& row) {
@@ -119,7 +78,7 @@ void MissSource::look_for_misses() {
 }
 
 bool MissSource::has_card(const std::string& device_key) const {
-    return std::any_of(gpus_.begin(), gpus_.end(), [&](const LaneGpu& gpu) { return gpu.device.identity.key() == device_key; });
+    return std::any_of(gpus().begin(), gpus().end(), [&](const LaneGpu& gpu) { return gpu.device.identity.key() == device_key; });
 }
 
 bool MissSource::is_in_hand(const std::string& key) const {
@@ -155,10 +114,9 @@ const MissSource::Missed* MissSource::best_for(const std::string& device_key) co
 
 std::optional<WorkSource::Item> MissSource::take(const LaneView& lane, bool is_ahead) {
     look_for_misses();
-    CardWatch& watch = watches_.at(lane.index);
-    watch.look(is_ahead);
-    if (!in_hand_.empty() || has_waiting()) useful_at_ = Clock::now();
-    if (is_exhausted() || !watch.is_idle()) return std::nullopt;
+    const bool is_idle = is_card_idle(lane, is_ahead);
+    if (has_in_hand() || has_waiting()) count_as_useful();
+    if (is_exhausted() || !is_idle) return std::nullopt;
     const Missed* const best = best_for(lane.device.identity.key());
     if (best == nullptr) return std::nullopt;
     const Item item{next_id_++, best->problem};
@@ -185,7 +143,7 @@ void MissSource::done(const LaneView& lane, std::size_t id, SweepItem item) {
     if (found == in_hand_.end()) return;
     const Missed missed = std::move(found->second.missed);
     in_hand_.erase(found);
-    useful_at_ = Clock::now();
+    count_as_useful();
     const std::string key = key_of(missed);
     const auto is_failure = [&](const std::string& why) {
         failed_.add(missed.problem_key, missed.device_key, why);
@@ -213,7 +171,7 @@ void MissSource::done(const LaneView& lane, std::size_t id, SweepItem item) {
             break;
     }
     looked_at_.reset();
-    observer_.on_item(item, missed.calls, waiting());
+    observer().on_item(item, missed.calls, waiting());
 }
 
 // An item that lanes could not finish is put off until tomorrow only if two of them died on it.
@@ -233,7 +191,7 @@ void MissSource::failed(std::size_t id, Failure why, const std::string& detail) 
     } else {
         ++counts_.given_back;
     }
-    observer_.on_item(item, missed.calls, waiting());
+    observer().on_item(item, missed.calls, waiting());
 }
 
 }  // namespace autotune::tuner

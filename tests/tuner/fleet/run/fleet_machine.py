@@ -1,0 +1,132 @@
+"""A PostgreSQL server and hosts with the scripted driver, for tests of a whole fleet."""
+
+import glob
+import json
+import os
+import pathlib
+import pwd
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+DEVICE = "cc9.0-sm132-l2_60-mem144-bus6016"
+CARD = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus=6016\nnvml driver=580.159.04\n'
+
+
+def programs():
+    """The folder of PostgreSQL's server programs, or None."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
+    return pathlib.Path(found[-1]).parent if found else None
+
+
+def children(pid):
+    try:
+        text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(each) for each in text.split()]
+
+
+class Postgres:
+    """A server on a Unix socket in a temporary folder, run as an ordinary user."""
+
+    def __init__(self):
+        self.bin = programs()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="autotune-pg-", dir="/tmp"))
+        self.user = {}
+        if os.geteuid() == 0:
+            who = pwd.getpwnam("postgres")
+            os.chown(self.folder, who.pw_uid, who.pw_gid)
+            self.user = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []}
+        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
+        self.start()
+
+    def environment(self):
+        return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "PGHOST": str(self.folder), "PGUSER": "postgres"}
+
+    def run(self, program, *arguments, text=None):
+        done = subprocess.run([self.bin / program, *arguments], input=text, capture_output=True, text=True, env=self.environment(),
+                              cwd="/", **self.user)
+        if done.returncode != 0:
+            raise RuntimeError(f"{program}: {done.stderr}")
+        return done.stdout
+
+    def sql(self, text, database="fleet"):
+        return self.run("psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, text=text).strip()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [self.bin / "postgres", "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off",
+             "-c", "shared_buffers=64MB", "-c", "max_connections=200"],
+            stdout=open(self.folder / "log", "ab"), stderr=subprocess.STDOUT, env=self.environment(), cwd="/", **self.user)
+        for _ in range(600):
+            try:
+                return self.sql("SELECT 1", "postgres")
+            except RuntimeError:
+                time.sleep(0.05)
+        raise RuntimeError("PostgreSQL does not start: " + pathlib.Path(self.folder, "log").read_text()[-2000:])
+
+    def stop(self, how=signal.SIGQUIT):
+        self.process.send_signal(how)
+        self.process.wait()
+
+    def address(self, role="postgres"):
+        return f"host={self.folder} dbname=fleet user={role}"
+
+    def close(self):
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Host:
+    """A home and a scripted driver of its own."""
+
+    def __init__(self, build, fakes=True, script=CARD):
+        self.build = pathlib.Path(build).resolve()
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="autotune-host-"))
+        pathlib.Path(self.home, "script").write_text(script)
+        pathlib.Path(self.home, "none").mkdir()
+        self.variables = {"PATH": "/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8",
+                          "AUTOTUNE_FAKE_SCRIPT": str(self.home / "script"), "AUTOTUNE_LOCK_DIR": str(self.home / "locks"),
+                          "LD_LIBRARY_PATH": str(self.build / "tests/support/fake/lib"), "AUTOTUNE_SHIPPED": str(self.home / "none"),
+                          "AUTOTUNE_JOBS": "1"}
+
+    def environment(self, **more):
+        return {**self.variables, **{name: value for name, value in more.items() if value is not None}}
+
+    def autotune(self, *words, expect=0, **more):
+        done = subprocess.run([self.build / "tools/autotune", *map(str, words)], env=self.environment(**more), capture_output=True,
+                              text=True, timeout=110, cwd=self.home)
+        if expect is not None and done.returncode != expect:
+            raise AssertionError(f"autotune {' '.join(map(str, words))}: exit {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
+        return done
+
+    def worker(self, store, *words):
+        log = open(self.home / "worker.txt", "ab")
+        return subprocess.Popen([self.build / "tools/autotune", "worker", "--store", store, "--idle", "0", *words],
+                                env=self.environment(), stdout=log, stderr=log, cwd=self.home)
+
+    def said(self):
+        return pathlib.Path(self.home, "worker.txt").read_text(errors="replace")
+
+    def winners(self):
+        text = self.autotune("export", expect=None).stdout
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    def close(self):
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def until(condition, limit_s, what):
+    begun = time.monotonic()
+    while not condition():
+        if time.monotonic() - begun > limit_s:
+            raise AssertionError(f"{what}: not within {limit_s} s")
+        time.sleep(0.1)
+    return time.monotonic() - begun

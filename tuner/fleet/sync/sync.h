@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "db/winner_store.h"
+#include "src/catalogue/catalogue.h"
+#include "src/dispatch/stored/label_file.h"
+#include "tuner/fleet/store/fleet_store.h"
+
+namespace autotune::fleet {
+
+// The exchange between a host and the store. Nothing here runs in a program that uses the library.
+
+struct PostReport {
+    WantReport wanted;
+    std::size_t unknown = 0;  // misses that no op of this version knows
+    // Why the next run posts these again; empty: it does not. A miss that is posted twice counts twice.
+    std::string not_noted{};
+};
+// Posts the misses of a local database, as far as their counts grew since the last time; `state_path` remembers what was posted.
+PostReport post_misses(FleetStore& store, const db::WinnerStore& misses, const Catalogue& catalogue,
+                       const std::string& state_path);
+
+struct Pulled {
+    dispatch::Label label;  // without its lines
+    std::string path;
+    bool is_new = false;   // false: the folder had it already
+    std::string before{};  // the label that the channel's name showed here before
+};
+// Brings a label, or the one that a channel shows, into the folder: whole, checked, and by a rename, so that a reader sees the
+// old state or the new one. Throws Error{database}; the folder is then as before.
+Pulled pull_label(FleetStore& store, const std::string& name, const std::string& folder);
+// The same from a file that pull_label() made on another machine. `channel`: a name that is to show it; empty: none.
+Pulled take_label(const std::string& file, const std::string& channel, const std::string& folder);
+
+// The line of a result as a label has it: without finalists, except rivals, by which patches of PyTorch decide.
+std::string label_line(const db::Winner& winner);
+
+}  // namespace autotune::fleet
