@@ -102,7 +102,7 @@ class Host:
 
     def autotune(self, *words, expect=0, **more):
         done = subprocess.run([self.build / "tools/autotune", *map(str, words)], env=self.environment(**more), capture_output=True,
-                              text=True, timeout=110, cwd=self.home)
+                              text=True, timeout=400, cwd=self.home)
         if expect is not None and done.returncode != expect:
             raise AssertionError(f"autotune {' '.join(map(str, words))}: exit {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
         return done

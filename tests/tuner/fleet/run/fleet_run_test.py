@@ -25,6 +25,7 @@ KILLS = int(os.environ.get("AUTOTUNE_FLEET_KILLS", "6"))
 PROBLEMS = int(os.environ.get("AUTOTUNE_FLEET_PROBLEMS", "16"))
 PLANS = int(os.environ.get("AUTOTUNE_FLEET_PLANS", "40"))
 BUDGET = "--budget=2s,6t"
+LIMIT_S = 300  # of one wait: a tune takes two seconds on an idle machine, and a minute on a crowded one
 SMALL = [256 * each for each in range(1, 2000)]  # extents of additions, which tune fast on the scripted driver
 
 
@@ -83,18 +84,18 @@ class Fleet(unittest.TestCase):
     def test_ends_when_all_is_tuned_and_keeps_its_winners(self):
         self.want(3)
         worker = self.start(self.host, "--exit-when-idle", "2s")
-        self.assertEqual(worker.wait(60), 0, self.host.said())
+        self.assertEqual(worker.wait(LIMIT_S), 0, self.host.said())
         self.assertEqual(self.number("SELECT count(*) FROM autotune.winners"), 3)
         self.assertEqual(len(self.host.winners()), 3)
         self.assertIn("3 tuned, 0 tuned before, 0 failed, 0 given back", self.host.said())
 
     def test_a_winner_of_the_local_database_is_not_tuned_again(self):
         self.want(2)
-        self.start(self.host, "--exit-when-idle", "2s").wait(60)
+        self.start(self.host, "--exit-when-idle", "2s").wait(LIMIT_S)
         self.server.sql("TRUNCATE autotune.winner, autotune.outcome; ALTER TABLE autotune.result DISABLE TRIGGER ALL;"
                         " DELETE FROM autotune.result")
         self.want(2)
-        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(60), 0)
+        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(LIMIT_S), 0)
         self.assertIn("0 tuned, 2 tuned before, 0 failed, 0 given back", self.host.said())
         self.assertEqual(self.number("SELECT count(*) FROM autotune.winners"), 2)
 
@@ -120,22 +121,22 @@ class Fleet(unittest.TestCase):
         worker = self.start(self.host)
         until(lambda: self.number("SELECT count(*) FROM autotune.result") >= 1, 60, "a first result")
         worker.send_signal(signal.SIGTERM)
-        self.assertEqual(worker.wait(45), 130, self.host.said())
+        self.assertEqual(worker.wait(LIMIT_S), 130, self.host.said())
         self.assertEqual(self.number("SELECT count(*) FROM autotune.lease"), 0)
         self.assertEqual(self.number("SELECT count(*) FROM autotune.item WHERE state <> 'ready'"), 0)
 
     def test_a_kernel_files_problem_is_for_workers_that_have_the_file(self):
         kernel = ROOT / "examples/kernels/transpose.toml"
         self.host.autotune("fleet", "want", "--kernel", kernel, "--shape", "64x64", "--store", self.server.address("client"))
-        self.start(self.host, "--exit-when-idle", "1s").wait(60)
+        self.start(self.host, "--exit-when-idle", "1s").wait(LIMIT_S)
         self.assertEqual(self.number("SELECT count(*) FROM autotune.item WHERE state = 'ready' AND attempts = 0"), 1)
-        self.assertEqual(self.start(self.host, "--kernel", str(kernel), "--exit-when-idle", "2s").wait(60), 0, self.host.said())
+        self.assertEqual(self.start(self.host, "--kernel", str(kernel), "--exit-when-idle", "2s").wait(LIMIT_S), 0, self.host.said())
         self.assertEqual(self.server.sql("SELECT split_part(class, ' ', 1) FROM autotune.winners"), "user_transpose")
 
     def test_a_problem_that_no_op_knows_is_set_aside(self):
         self.want(1)
         self.server.sql("UPDATE autotune.item SET class = 'add dtype=f16 align=16,16,16 x=\'\'; DROP TABLE a', shape = '7x7'")
-        self.start(self.host, "--exit-when-idle", "1s").wait(60)
+        self.start(self.host, "--exit-when-idle", "1s").wait(LIMIT_S)
         self.assertEqual(self.server.sql("SELECT state FROM autotune.item"), "impossible")
         self.assertIn("which no op here knows; it is set aside", self.host.said())
 
@@ -206,7 +207,7 @@ class Fleet(unittest.TestCase):
     def fill_and_freeze(self, label="2026-12-01", shapes=("1x64x128", "8x64x128", "15x128x128")):
         words = [word for shape in shapes for word in ("--shape", shape)]
         self.host.autotune("fleet", "want", "--op", "hgemm", *words, "--beta", "zero", "--store", self.server.address("client"))
-        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(100), 0, self.host.said())
+        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(LIMIT_S), 0, self.host.said())
         return self.host.autotune("fleet", "freeze", label, "--note", "test", "--store", self.server.address("curator"))
 
     def test_misses_become_winners_everywhere(self):
@@ -216,7 +217,7 @@ class Fleet(unittest.TestCase):
         self.assertIn("misses: 3 new to the fleet, 0 counted, 0 tuned already, 0 refused", said.stdout)
         said = user.autotune("sync", "--store", self.server.address("client"))
         self.assertIn("misses: 0 new to the fleet, 0 counted", said.stdout)
-        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(100), 0, self.host.said())
+        self.assertEqual(self.start(self.host, "--exit-when-idle", "2s").wait(LIMIT_S), 0, self.host.said())
         self.assertIn("3 winners", self.host.autotune("fleet", "freeze", "one", "--store", self.server.address("curator")).stdout)
         self.host.autotune("fleet", "publish", "prod", "one", "--store", self.server.address("curator"))
         said = user.autotune("sync", "--label", "prod", "--store", self.server.address("client"))
@@ -328,7 +329,7 @@ class Fleet(unittest.TestCase):
         stop = "/usr/lib/postgresql/15/bin/pg_ctl -D $PGHOST/data -m immediate stop > /dev/null"
         script = f"set -euo pipefail\nexport PATH={user.home}:$PATH\nexport PGHOST=$HOME/fleet-store\ntrap '{stop}' EXIT\n{commands}"
         variables = user.environment(LD_LIBRARY_PATH=str(user.home / "lib"), AUTOTUNE_SHIPPED=str(user.home / "none"))
-        done = subprocess.run(["bash", "-c", script], env=variables, cwd=user.home, capture_output=True, text=True, timeout=110, **self.server.user)
+        done = subprocess.run(["bash", "-c", script], env=variables, cwd=user.home, capture_output=True, text=True, timeout=400, **self.server.user)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for words in ("3 problems added", "3 tuned, 0 tuned before", "label 2026-12-01: 3 winners", "channel prod shows 2026-12-01",
                       "label 2026-12-01: 3 winners, new here"):
@@ -362,7 +363,7 @@ class Fleet(unittest.TestCase):
             self.host.autotune("fleet", "list", view, *curator)
             json.loads(self.host.autotune("fleet", "list", view, "--json", *curator).stdout)
         self.assertIn(DEVICE, self.host.autotune("fleet", "list", *curator).stdout)
-        self.assertIn("CREATE SCHEMA autotune", self.host.autotune("fleet", "migrate", "--dry-run", "--store", self.server.address()).stdout)
+        self.assertIn("GRANT EXECUTE", self.host.autotune("fleet", "migrate", "--dry-run", "--store", self.server.address()).stdout)
 
 
 if __name__ == "__main__":
