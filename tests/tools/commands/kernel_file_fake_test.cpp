@@ -68,6 +68,13 @@ TEST_F(KernelFileProduct, IsTunedVerifiedAndStored) {
     EXPECT_EQ(machine_->count_calls("BUG"), 0);
 }
 
+TEST_F(KernelFileProduct, IsSearchedLongerThanAProblemWithACostModel) {
+    const Outcome asked = run(*machine_, {"tune", "--kernel", example("conv2d"), "--dry-run", "--json"});
+    EXPECT_EQ(json_of(asked)["budget"]["seconds"], 20) << asked.err;
+    const Outcome built_in = run(*machine_, {"tune", "--op", "hgemm", "--shape", "64x64x64", "--dry-run", "--json"});
+    EXPECT_EQ(json_of(built_in)["budget"]["seconds"], 7) << built_in.err;
+}
+
 TEST_F(KernelFileProduct, IsRecalledBySizeByNameAndByTheExampleWithoutAShape) {
     for (const std::string& shape : {std::string("1000"), std::string("n=1000")}) {
         const Outcome again = run(*machine_, tune("conv2d", {"--shape", shape, "--filter", "5"}));
