@@ -39,7 +39,12 @@ std::vector<Flag> choice_flags() {
 std::vector<Flag> search_flags() {
     const FlagCheck count = integer_value({.least = 1, .most = INT_MAX});
     return std::vector<Flag>{
-               {"budget", "TIME", "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 7s, with --kernel 20s", false, {}, budget_value()},
+               {"budget",
+                "TIME",
+                "per problem: 30s, 5m, 200t (trials) or both, 30s,200t; default 7s, with --kernel 20s",
+                false,
+                {},
+                budget_value()},
                {"trials", "N", "per problem: at most N trials", false, {}, count},
                {"patience",
                 "N",
