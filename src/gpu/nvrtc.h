@@ -31,7 +31,6 @@ class Nvrtc {
         std::string name{};                                          // for messages
         std::vector<std::pair<std::string, std::string>> headers{};  // name and text of the only files that an #include can reach
         std::vector<std::string> options{};                          // only from our allow-list
-        std::vector<std::string> expressions{};  // of kernels that are instances of templates: "scale<4, float>"
     };
     struct Output {
         bool ok = false;

@@ -22,7 +22,6 @@ struct Rendered {
     std::vector<std::pair<std::string, std::string>> headers;
     std::vector<std::string> options;
     std::string arch;
-    std::vector<std::string> expressions = {};  // as gpu::Nvrtc::Source
 };
 
 // The target of a rendering: the compiler's version changes the options and the identity.

@@ -11,7 +11,7 @@
 namespace autotune::kernel_files {
 namespace {
 
-constexpr double kMostPoints = 1e9;  // beyond, counting takes minutes
+constexpr double kMostPoints = 1e12;
 constexpr std::size_t kConfigsTried = 200;
 constexpr std::uint32_t kMostGridX = 2147483647, kMostGridOther = 65535, kMostThreads = 1024;
 
@@ -94,15 +94,23 @@ class Checker {
         }
         double points = 1;
         for (const Parameter& parameter : file_.family.parameters) points *= static_cast<double>(parameter.values.size());
+        if (is_too_large_) return;
         if (points > kMostPoints) {
             std::string text = std::to_string(points);
             text = text.substr(0, text.find('.'));
             return add({{file_.path},
                         "the space has " + text +
-                            " points, more than 10^9; give parameters fewer values, or use ranges with larger steps"});
+                            " points, more than 10^12; give parameters fewer values, or use ranges with larger steps"});
         }
         const SearchSpace space = family.space(problem, device);
-        const std::vector<Config> legal = configs_of(space);
+        std::vector<Config> legal;
+        try {
+            legal = configs_of(space);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::usage || is_too_large_) throw;
+            is_too_large_ = true;  // of all examples and devices
+            return add({{file_.path}, error.what()});
+        }
         if (legal.empty()) return add({{file_.path}, no_config(space, on)});
         if (!space.contains(space.canonical(file_.family.default_config)) && told_default_.insert(on).second &&
             devices_.front().arch() == device.arch()) {
@@ -176,6 +184,7 @@ class Checker {
     const std::vector<Device>& devices_;
     std::vector<Finding> findings_;
     std::set<std::string> told_default_, told_steps_;
+    bool is_too_large_ = false;
 };
 
 }  // namespace

@@ -195,7 +195,7 @@ const Bad kBad[] = {
     {"NoLegalConfig", "64 <= items <= 512", "items < 0", "of 6 points 6 break 'too many items'"},
     {"TooManyPoints", "values = [1, 2, 4]",
      "range = [1, 9000, 1]\n[[parameter]]\nname = \"a\"\nrange = [1, 9000, 1]\n[[parameter]]\nname = \"b\"\nrange = [1, 9000, 1]",
-     "more than 10^9"},
+     "more than 10^12"},
     {"KernelNotInTheSource", "kernel = \"scale\"", "kernel = \"scales\"",
      "there is no kernel 'scales' in scale.cu (did you mean scale?); it has scale, scale_reference, templated"},
     {"KernelIsATemplate", "kernel = \"scale\"", "kernel = \"templated\"", "kernel 'templated' is a template"},

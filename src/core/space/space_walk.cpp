@@ -1,6 +1,7 @@
 #include "src/core/space/space_walk.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/core/error.h"
 
@@ -8,6 +9,7 @@ namespace autotune {
 namespace {
 
 constexpr std::int8_t kUnknown = -1;
+constexpr std::uint64_t kMostSteps = 50'000'000;  // some seconds
 // A remembered verdict takes one byte. A constraint with more verdicts than this is evaluated every time.
 constexpr std::size_t kMostRememberedVerdicts = std::size_t{1} << 20;
 
@@ -86,7 +88,19 @@ bool SpaceWalk::holds(Rule& rule) {
     return verdict == 1;
 }
 
+void SpaceWalk::step() {
+    if (++steps_ <= kMostSteps) return;
+    double points = 1;
+    for (const auto& positions : choices_) points *= static_cast<double>(positions.size());
+    throw Error(ErrorCode::usage,
+                "the space has about 10^" + std::to_string(static_cast<int>(std::log10(points))) +
+                    " points, and its rules cut off too few of them early: a walk stopped after 50 million "
+                    "steps. Give parameters fewer values, use ranges with larger steps, or order the parameters so "
+                    "that rules apply sooner");
+}
+
 void SpaceWalk::visit_legal(const Visitor& visitor) {
+    steps_ = 0;
     visit_from(0, visitor);
 }
 
@@ -94,6 +108,7 @@ bool SpaceWalk::visit_from(std::size_t level, const Visitor& visitor) {
     for (Rule& rule : rules_[level]) {
         if (!holds(rule)) return true;
     }
+    step();
     if (level == choices_.size()) return visitor(positions_);
     for (const std::size_t position : choices_[level]) {
         positions_[level] = position;
@@ -106,6 +121,7 @@ SpaceCount SpaceWalk::count() {
     dropped_.assign(space_.constraints.size(), 0);
     instance_keys_.clear();
     legal_ = 0;
+    steps_ = 0;
     count_from(0, space_.constraints.size());
 
     SpaceCount result;
@@ -134,11 +150,14 @@ void SpaceWalk::count_from(std::size_t level, std::size_t first_broken) {
         count_leaf(first_broken);
         return;
     }
-    // All rules of deeper levels are declared after the first broken one, so the whole subtree has this reason.
-    if (first_broken < dropped_.size() && least_rule_from_[level + 1] >= first_broken) {
+    // All rules of deeper levels are declared after the first broken one, so the whole subtree has this reason. In a very large
+    // space it gets this reason anyway.
+    const bool is_broken = first_broken < dropped_.size();
+    if (is_broken && (least_rule_from_[level + 1] >= first_broken || steps_ > kMostSteps / 2)) {
         dropped_[first_broken] += points_below(level);
         return;
     }
+    step();
     for (const std::size_t position : choices_[level]) {
         positions_[level] = position;
         count_from(level + 1, first_broken);

@@ -22,7 +22,8 @@ class SpaceWalk {
 
     // Called with the position of each parameter's value in its domain; returning false ends the walk.
     using Visitor = std::function<bool(const std::vector<std::size_t>&)>;
-    // Visits every legal config, in lexicographic order of positions.
+    // Visits every legal config, in lexicographic order of positions. Throws Error{usage}, as count() does, for a space in which
+    // a walk of 50 million steps does not reach the end.
     void visit_legal(const Visitor& visitor);
 
     // Counts the configs that visit_legal() would visit and, for the others, the first constraint in declared order that fails.
@@ -39,6 +40,7 @@ class SpaceWalk {
         std::vector<std::int8_t> verdicts;  // kUnknown, 0 or 1; empty if there are too many combinations to cache
     };
 
+    void step();
     void add_rule(const Constraint& constraint, std::size_t index);
     bool holds(Rule& rule);
     bool ask(const Rule& rule) const;
@@ -57,6 +59,7 @@ class SpaceWalk {
     std::vector<std::uint64_t> dropped_;        // per constraint
     std::vector<std::uint64_t> instance_keys_;  // one number for each compile part of a legal config
     std::uint64_t legal_ = 0;
+    std::uint64_t steps_ = 0;
 };
 
 }  // namespace autotune

@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
 #include <thread>
 
 #include "src/core/error.h"
+#include "src/core/system/clock.h"
+#include "src/core/text.h"
 #include "src/jit/cubin_kernels.h"
 #include "src/jit/render.h"
 
@@ -67,21 +72,27 @@ class CompileCheck {
     }
 
     std::vector<KernelFinding> run() {
-        std::vector<Unit> units = {unit_of(space_.default_config, "")};
-        add_pairs(units);
+        std::vector<Unit> units;
+        units.push_back(unit_of(space_.default_config, ""));
         Unit reference;
         reference.rendered = jit::render_reference(catalogue_, *op_, problem_, target_);
         reference.told = "the reference";
         units.push_back(std::move(reference));
-        compile(units);
-        for (const Unit* const unit : {&units.front(), &units.back()}) {
-            if (unit->failure.empty()) continue;
-            add(unit->told + " does not compile for " + device_.arch() + ": " + unit->failure);
+        // One pair for each parameter, and more where the first ones are alike.
+        for (std::size_t round = 0; round < kPairsOfAParameter; ++round) {
+            const std::size_t known = units.size();
+            add_pairs(units, round);
+            compile(units, round == 0 ? 0 : known);
+            if (round > 0) continue;
+            for (std::size_t i = 0; i < 2; ++i) {
+                if (units[i].failure.empty()) continue;
+                add(units[i].told + " does not compile for " + device_.arch() + ": " + units[i].failure);
+            }
+            if (!findings_.empty()) return std::move(findings_);
         }
-        if (!findings_.empty()) return std::move(findings_);
-        check_sizes(units.front(), file_.family.steps, "args");
-        check_sizes(units.back(), file_.op().reference, "args of the reference");
-        check_sizes(units.back(), file_.op().prepare, "args of the preparation");
+        check_sizes(units[0], file_.family.steps, "args");
+        check_sizes(units[1], file_.op().reference, "args of the reference");
+        check_sizes(units[1], file_.op().prepare, "args of the preparation");
         check_symbols(units);
         check_parameters(units);
         return std::move(findings_);
@@ -93,6 +104,7 @@ class CompileCheck {
         std::string parameter;  // the parameter that differs from the default config
         std::string told;
         std::string failure;
+        bool was_compiled = false;
         Kernels kernels;
         std::map<std::string, std::size_t> variables;
     };
@@ -105,41 +117,73 @@ class CompileCheck {
         return unit;
     }
 
-    // Adds configs that differ from the default in one compile parameter. If other parameters fix a parameter's value, it adds
-    // two configs elsewhere that differ in it.
-    void add_pairs(std::vector<Unit>& units) {
+    // For each compile parameter the next config that differs from the default in it alone, the nearest values first. Parameters
+    // that have shown an effect need no other.
+    void add_pairs(std::vector<Unit>& units, std::size_t round) {
         for (const Parameter& parameter : space_.parameters) {
             if (parameter.kind != ParameterKind::compile || parameter.values.size() < 2) continue;
+            if (round > 0 && has_effect(units, parameter.name)) continue;
+            std::vector<std::int64_t> values = parameter.values;
+            const std::int64_t usual = space_.default_config[parameter.name];
+            const auto position = [&](std::int64_t value) {
+                return std::find(parameter.values.begin(), parameter.values.end(), value) - parameter.values.begin();
+            };
+            std::stable_sort(values.begin(), values.end(), [&](std::int64_t a, std::int64_t b) {
+                return std::abs(position(a) - position(usual)) < std::abs(position(b) - position(usual));
+            });
             std::size_t count = 0;
-            for (const std::int64_t value : parameter.values) {
+            for (const std::int64_t value : values) {
                 Config other = space_.default_config;
-                if (other[parameter.name] == value || count == kPairsOfAParameter) continue;
+                if (value == usual) continue;
                 other.set(parameter.name, value);
                 if (!space_.contains(other)) continue;
+                if (count++ < round) continue;
                 units.push_back(unit_of(other, parameter.name));
-                ++count;
+                break;
             }
         }
     }
 
-    void compile(std::vector<Unit>& units) {
-        std::atomic<std::size_t> next{0};
+    bool has_effect(const std::vector<Unit>& units, const std::string& parameter) const {
+        const std::string code = code_of_steps(units.front());
+        return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+            return unit.parameter == parameter && unit.was_compiled && unit.failure.empty() && code_of_steps(unit) != code;
+        });
+    }
+
+    // Compiles units[first] and those after it in parallel. After 20 s it begins no other; check_parameters() names what was
+    // left.
+    void compile(std::vector<Unit>& units, std::size_t first) {
+        constexpr double kMostSeconds = 20;
+        std::atomic<std::size_t> next{first};
+        std::size_t done = 0;
+        std::mutex telling;
+        const bool shows = session_.streams().err_is_terminal;
         const auto work = [&] {
             for (std::size_t i = next++; i < units.size(); i = next++) {
+                if (i > 1 && seconds_since(begun_) > kMostSeconds) continue;
                 const jit::Rendered& rendered = units[i].rendered;
                 const gpu::Nvrtc::Output output = session_.services().compile(
                     session_.nvrtc_path(), {rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options});
+                units[i].was_compiled = true;
                 units[i].failure = output.ok ? "" : first_compiler_error(output.log);
                 if (output.ok) units[i].kernels = jit::kernels_of_cubin(output.cubin);
                 if (output.ok) units[i].variables = jit::variables_of_cubin(output.cubin);
+                const std::lock_guard lock(telling);
+                ++done;
+                if (!shows) continue;
+                session_.err() << "\r\x1b[K"
+                               << "compiled " << done << " of " << units.size() - first << " configs, "
+                               << static_cast<int>(seconds_since(begun_)) << " s" << std::flush;
             }
         };
         std::vector<std::thread> threads;
-        const unsigned count =
-            std::min({std::max(std::thread::hardware_concurrency(), 1U), kMostThreads, static_cast<unsigned>(units.size())});
+        const unsigned count = std::min(
+            {std::max(std::thread::hardware_concurrency(), 1U), kMostThreads, static_cast<unsigned>(units.size() - first)});
         for (unsigned i = 1; i < count; ++i) threads.emplace_back(work);
         work();
         for (std::thread& thread : threads) thread.join();
+        if (shows) session_.err() << "\r\x1b[K" << std::flush;
     }
 
     void add(const std::string& text, bool is_warning = false) { findings_.push_back({{file_.path}, text, is_warning}); }
@@ -219,21 +263,25 @@ class CompileCheck {
         const std::string code = code_of_steps(units.front()), reference = code_of_reference(units.front());
         if (code.empty()) return;
         std::vector<std::pair<std::string, std::size_t>> without_effect;
+        std::vector<std::string> untried;
         std::size_t tried = 0;
         for (const Parameter& parameter : space_.parameters) {
-            std::size_t pairs = 0, alike = 0;
+            std::size_t pairs = 0, alike = 0, left_out = 0;
             bool changes_reference = false;
             for (const Unit& unit : units) {
-                if (unit.parameter != parameter.name || !unit.failure.empty()) continue;
+                left_out += unit.parameter == parameter.name && !unit.was_compiled ? 1 : 0;
+                if (unit.parameter != parameter.name || !unit.was_compiled || !unit.failure.empty()) continue;
                 ++pairs;
                 alike += code_of_steps(unit) == code ? 1 : 0;
                 changes_reference = changes_reference || code_of_reference(unit) != reference;
             }
             if (changes_reference) add("the reference depends on parameter " + parameter.name + "; it must not");
+            if (pairs == 0 && left_out > 0) untried.push_back(parameter.name);
             if (pairs == 0 || is_unseen(parameter.name)) continue;
             ++tried;
             if (alike == pairs) without_effect.emplace_back(parameter.name, pairs);
         }
+        if (!untried.empty()) add("compiling takes long, so the effect of " + join(untried) + " was not tried", true);
         if (tried > 1 && without_effect.size() == tried) {
             add("no parameter reaches the kernels: their machine code is the same in all configs tried. Does " +
                 file_.op().source.files.front().name + " give " + join(space_names()) + " values of its own?");
@@ -251,6 +299,7 @@ class CompileCheck {
         return names;
     }
 
+    const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     Session& session_;
     const KernelFile& file_;
     const Device& device_;
