@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/core/error.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/ops/gemm_problem.h"
 #include "tests/runtime/ops/add_data.h"
@@ -58,7 +59,19 @@ TEST(AddProblem, AlignmentsAreChecked) {
 }
 
 TEST(AddProblem, AWrongTypeIsNamed) {
-    EXPECT_THAT(refusal(add(8, static_cast<autotune_dtype>(9))), HasSubstr("type is 9"));
+    EXPECT_THAT(refusal(add(8, static_cast<autotune_dtype>(99))), HasSubstr("type is 99"));
+}
+
+// Users' kernels have them; no op here does.
+TEST(AddProblem, TypesOfUsersKernelsAreRefusedByTheOps) {
+    const Catalogue& catalogue = autotune::test::embedded_catalogue();
+    for (int type = AUTOTUNE_F64; type <= AUTOTUNE_U64; ++type) {
+        if (type == AUTOTUNE_E4M3 || type == AUTOTUNE_E5M2) continue;
+        EXPECT_THROW(key_of_problem(add(8, static_cast<autotune_dtype>(type))), Error) << type;
+        autotune_gemm_problem product = test::gemm(8, 8, 8);
+        product.ab_type = product.c_type = static_cast<autotune_dtype>(type);
+        EXPECT_THROW(GemmPlanRequest(product).problem(catalogue), Error) << type;
+    }
 }
 
 TEST(AddProblem, IsVersionedByItsSize) {
