@@ -108,9 +108,9 @@ class Host:
         return done
 
     def worker(self, store, *words):
-        log = open(self.home / "worker.txt", "ab")
-        return subprocess.Popen([self.build / "tools/autotune", "worker", "--store", store, "--idle", "0", *words],
-                                env=self.environment(), stdout=log, stderr=log, cwd=self.home)
+        with open(self.home / "worker.txt", "ab") as log:
+            return subprocess.Popen([self.build / "tools/autotune", "worker", "--store", store, "--idle", "0", *words],
+                                    env=self.environment(), stdout=log, stderr=log, cwd=self.home)
 
     def said(self):
         return pathlib.Path(self.home, "worker.txt").read_text(errors="replace")
