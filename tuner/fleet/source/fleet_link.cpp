@@ -236,8 +236,6 @@ void FleetLink::run() {
         bool has_worked = false;
         try {
             has_worked = work_once();
-        } catch (const StoreError& error) {
-            lose_connection(error.what());
         } catch (const std::exception& error) {
             lose_connection(error.what());
         }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -60,13 +61,14 @@ void check_lines(const Label& label, const std::string& from) {
     }
 }
 
-// The label's file is complete under its name at once. A channel is a link to it.
-Pulled keep(Label label, const std::string& channel, const std::string& folder) {
-    Pulled pulled{std::move(label), "", true, ""};
+// A new label's file is complete under its name at once. A channel is a link to it.
+Pulled keep(Label label, bool is_new, const std::string& channel, const std::string& folder) {
+    Pulled pulled{std::move(label), "", is_new, ""};
     pulled.path = dispatch::label_path(folder, pulled.label.name);
-    if (const std::error_code failed = replace_file(pulled.path, dispatch::label_text(pulled.label)))
+    const std::error_code unwritten = is_new ? replace_file(pulled.path, dispatch::label_text(pulled.label)) : std::error_code();
+    if (unwritten)
         throw Error(ErrorCode::database,
-                    "label " + pulled.path + " cannot be written: " + failed.message() + "; the old one stays");
+                    "label " + pulled.path + " cannot be written: " + unwritten.message() + "; the old one stays");
     if (!channel.empty() && channel != pulled.label.name) {
         const std::string link = dispatch::label_path(folder, channel), beside = link + ".new";
         std::error_code ignored, failed;
@@ -82,13 +84,37 @@ Pulled keep(Label label, const std::string& channel, const std::string& folder) 
     return pulled;
 }
 
-bool has_label(const std::string& folder, const LabelFacts& facts) {
+// The label as it is here already, if it is whole.
+std::optional<Label> known_label(const std::string& folder, const std::string& name, const std::string& digest) {
     try {
-        const Label known = dispatch::read_label(dispatch::label_path(folder, facts.name));
-        return known.name == facts.name && known.digest == facts.digest;
+        Label known = dispatch::read_label(dispatch::label_path(folder, name));
+        if (known.name == name && known.digest == digest) return known;
     } catch (const Error&) {
-        return false;
+        // It is absent, cut short or changed.
     }
+    return std::nullopt;
+}
+
+void require_label_name(const std::string& name) {
+    if (!dispatch::is_label_name(name))
+        throw Error(ErrorCode::usage,
+                    "'" + name + "' is no name of a label: small letters, digits, '.', '_' and '-', at most 64");
+}
+
+Label fetched_label(FleetStore& store, const LabelFacts& facts) {
+    Label label{facts.name, facts.digest, facts.rows, ""};
+    for (std::int64_t after = 0; after < facts.rows;) {
+        const std::vector<StoredLine> lines = store.label_lines(facts.name, after, kLinesAtOnce);
+        if (lines.empty()) break;
+        for (const StoredLine& each : lines) label.lines += each.line + "\n";
+        after = lines.back().id;
+        if (label.lines.size() > dispatch::kMostLabelBytes)
+            throw Error(ErrorCode::database, "label " + label.name + " of the store is refused: it is larger than 256 MiB");
+    }
+    if (sha256_hex(label.lines) != label.digest)
+        throw Error(ErrorCode::database, "label " + label.name + " of the store is refused: its lines do not have its digest");
+    check_lines(label, "the store");
+    return label;
 }
 
 }  // namespace
@@ -123,9 +149,7 @@ PostReport post_misses(FleetStore& store, const db::WinnerStore& misses, const C
 }
 
 Pulled pull_label(FleetStore& store, const std::string& name, const std::string& folder) {
-    if (!dispatch::is_label_name(name))
-        throw Error(ErrorCode::usage,
-                    "'" + name + "' is no name of a label: small letters, digits, '.', '_' and '-', at most 64");
+    require_label_name(name);
     const std::optional<LabelFacts> facts = store.label(name);
     if (!facts)
         throw Error(ErrorCode::database,
@@ -133,41 +157,19 @@ Pulled pull_label(FleetStore& store, const std::string& name, const std::string&
     if (!dispatch::is_label_name(facts->name))
         throw Error(ErrorCode::database, "the store calls a label '" + facts->name + "', which is no name; it is refused");
     make_folder(folder);
-    Label label{facts->name, facts->digest, facts->rows, ""};
     const std::string channel = facts->name == name ? "" : name;
-    const bool is_known = has_label(folder, *facts);
-    if (is_known) {
-        label = dispatch::read_label(dispatch::label_path(folder, facts->name));
-    } else {
-        for (std::int64_t after = 0; after < facts->rows;) {
-            const std::vector<StoredLine> lines = store.label_lines(facts->name, after, kLinesAtOnce);
-            if (lines.empty()) break;
-            for (const StoredLine& each : lines) label.lines += each.line + "\n";
-            after = lines.back().id;
-            if (label.lines.size() > dispatch::kMostLabelBytes)
-                throw Error(ErrorCode::database, "label " + label.name + " of the store is refused: it is larger than 256 MiB");
-        }
-        if (sha256_hex(label.lines) != label.digest)
-            throw Error(ErrorCode::database,
-                        "label " + label.name + " of the store is refused: its lines do not have its digest");
-        check_lines(label, "the store");
-    }
-    Pulled pulled = keep(std::move(label), channel, folder);
-    pulled.is_new = !is_known;
-    return pulled;
+    if (std::optional<Label> known = known_label(folder, facts->name, facts->digest))
+        return keep(*std::move(known), false, channel, folder);
+    return keep(fetched_label(store, *facts), true, channel, folder);
 }
 
 Pulled take_label(const std::string& file, const std::string& channel, const std::string& folder) {
-    if (!channel.empty() && !dispatch::is_label_name(channel))
-        throw Error(ErrorCode::usage,
-                    "'" + channel + "' is no name of a label: small letters, digits, '.', '_' and '-', at most 64");
+    if (!channel.empty()) require_label_name(channel);
     Label label = dispatch::read_label(file);
     check_lines(label, file);
     make_folder(folder);
-    const bool is_known = has_label(folder, {label.name, label.digest, "", label.rows});
-    Pulled pulled = keep(std::move(label), channel, folder);
-    pulled.is_new = !is_known;
-    return pulled;
+    const bool is_new = !known_label(folder, label.name, label.digest);
+    return keep(std::move(label), is_new, channel, folder);
 }
 
 std::string label_line(const db::Winner& winner) {
