@@ -50,6 +50,11 @@ bool holds_bits(DType type) {
 std::uint64_t poison_bits(DType type) {
     return ~std::uint64_t{0} >> (64 - traits_of(type).bits);
 }
+void count_wrong(CompareResult& result, std::uint64_t index, double ratio) {
+    ++result.violations;
+    result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
+    result.max_ratio = std::max(result.max_ratio, ratio);
+}
 }  // namespace
 
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index) {
@@ -57,29 +62,20 @@ void compare_element(CompareResult& result, DType type, std::uint64_t bits, doub
     const bool is_exact = bound == 0;
     if (is_exact && holds_bits(type)) {
         if (std::bit_cast<std::uint64_t>(expected) == bits) return;
-        ++result.violations;
-        result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
-        result.max_ratio = kInfiniteRatio;
-        return;
+        return count_wrong(result, index, kInfiniteRatio);
     }
     if (std::isnan(expected)) {
         ++result.expected_nan;
         // A kernel gives another NaN than the poison, so this element was not written.
         if (bits == poison_bits(type)) {
             ++result.nan_count;
-            ++result.violations;
-            result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
-            result.max_ratio = kInfiniteRatio;
-            return;
+            return count_wrong(result, index, kInfiniteRatio);
         }
     }
     const double error = error_of(out, is_exact ? round_to(type, expected) : expected);
     const double ratio = error == 0 ? 0.0 : is_exact || std::isinf(error) ? kInfiniteRatio : error / bound;
     if (std::isnan(out) && !std::isnan(expected)) ++result.nan_count;
-    if (ratio > 1) {
-        ++result.violations;
-        result.first_wrong_complement = std::max(result.first_wrong_complement, ~index);
-    }
+    if (ratio > 1) count_wrong(result, index, ratio);
     result.max_ratio = std::max(result.max_ratio, ratio);
     const double rounding = half_spacing(type, expected);
     result.max_accumulation = std::max(result.max_accumulation, accumulation_ratio(error, bound, rounding));

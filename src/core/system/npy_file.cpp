@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "src/core/error.h"
+#include "src/core/spelling.h"
 #include "src/core/system/file_descriptor.h"
 #include "src/core/text.h"
 
@@ -75,16 +76,10 @@ bool read_exactly(int file, void* to, std::size_t bytes, std::size_t at) {
 }
 
 // The text behind a key of the header, which is a dictionary of Python.
-std::string_view without_blanks(std::string_view text) {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-    return text;
-}
-
 std::string_view value_behind(std::string_view header, std::string_view key) {
     const std::size_t at = header.find(key);
     const std::size_t colon = at == std::string_view::npos ? at : header.find(':', at);
-    return colon == std::string_view::npos ? std::string_view{} : without_blanks(header.substr(colon + 1));
+    return colon == std::string_view::npos ? std::string_view{} : trimmed(header.substr(colon + 1));
 }
 
 std::optional<NpyHeader> parsed_header(int file) {
@@ -109,7 +104,7 @@ std::optional<NpyHeader> parsed_header(int file) {
     if (!shape.starts_with('(') || shape.find(')') == std::string_view::npos) return std::nullopt;
     shape = shape.substr(1, shape.find(')') - 1);
     for (const std::string& part : split(std::string(shape), ',')) {
-        const std::string_view digits = without_blanks(part);
+        const std::string_view digits = trimmed(part);
         if (digits.empty()) continue;
         std::int64_t extent = 0;
         const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), extent);
