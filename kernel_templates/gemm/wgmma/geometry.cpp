@@ -82,7 +82,7 @@ struct Constants {
     double shared_sectors;     // for each byte of C in a sector that two tiles write
     double overlap;            // exponent of the norm that combines computing and memory time: 1 means no overlap
     double reduce_us, reduced_bytes;  // of the second kernel: its start, and its bytes per microsecond
-    double ragged;                    // the share of the larger operand that is read again if the last tile lacks rows
+    double ragged;                    // the share of the larger operand that is reloaded if the last tile lacks rows
     double pack_us, pack_share;
     std::array<double, 3> launch_us;  // without early fetch; with it; with it while the previous kernel runs
     double launch_in_turn_us;         // without programmatic dependent launch

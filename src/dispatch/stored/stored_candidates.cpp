@@ -73,7 +73,7 @@ StoredCandidates::StoredCandidates(Files files, const Catalogue& catalogue, Warn
     if (!files_.label.empty()) open_label();
 }
 
-// The whole label is checked now: it is read again, line by line, when a problem needs it, and never changes.
+// The whole label is checked now: its lines are parsed later, when a problem needs them, and the file never changes.
 void StoredCandidates::open_label() {
     try {
         label_digest_ = read_label(files_.label).digest;
