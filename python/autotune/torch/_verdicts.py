@@ -37,14 +37,18 @@ def against() -> str:
     return f"torch {torch.__version__} cuda {torch.version.cuda}"
 
 
+def _data_folder() -> pathlib.Path:
+    data = os.environ.get("XDG_DATA_HOME", "")
+    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
+    return folder / "autotune"
+
+
 def labelled() -> Optional[pathlib.Path]:
     """The database of verdicts beside the label's file, which every rank has alike or not at all; None without a label."""
     label = os.environ.get("AUTOTUNE_LABEL")
     if not label:
         return None
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
-    labels = pathlib.Path(os.environ.get("AUTOTUNE_FLEET") or folder / "autotune" / "fleet")
+    labels = pathlib.Path(os.environ.get("AUTOTUNE_FLEET") or _data_folder() / "fleet")
     file = pathlib.Path(label) if "/" in label else labels / f"{label}.jsonl"
     return file.resolve().with_suffix(".verdicts.db")
 
@@ -133,9 +137,7 @@ def _old_file() -> pathlib.Path:
     database = os.environ.get("AUTOTUNE_DB")
     if database:
         return pathlib.Path(f"{database}.torch.jsonl")
-    data = os.environ.get("XDG_DATA_HOME", "")
-    folder = pathlib.Path(data) if os.path.isabs(data) else pathlib.Path.home() / ".local" / "share"
-    return folder / "autotune" / "autotune.db.torch.jsonl"
+    return _data_folder() / "autotune.db.torch.jsonl"
 
 
 def _take_old_file() -> None:
