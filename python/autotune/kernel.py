@@ -44,6 +44,11 @@ class Kernel:
             self._handle = Handle(record_misses=records_misses())
             self.op = self._opened(encoded)
         self.schema = self._interface()
+        # What a call needs of the interface, made once: a call takes as long as one of a built-in op.
+        self._tensor_names = tuple(form.name for form in self.schema.tensors)
+        self._argument_names = self._tensor_names + tuple(form.name for form in self.schema.scalars)
+        self._scalar_names = self._argument_names[len(self._tensor_names) :]
+        self._no_attributes: Dict[str, Optional[Attribute]] = {form.name: None for form in self.schema.attributes}
 
     def __repr__(self) -> str:
         return f"Kernel({self.path!r})"
@@ -80,16 +85,17 @@ class Kernel:
             in_place=False,
         )
 
-    def _attributes(self, given: Mapping[str, Optional[Attribute]]) -> Dict[str, Optional[Attribute]]:
+    def _attributes(self, given: Mapping[str, Optional[Attribute]]) -> Mapping[str, Optional[Attribute]]:
         """All attributes in the file's order, None for those that were left out."""
-        known = [form.name for form in self.schema.attributes]
+        if not given:
+            return self._no_attributes
         for name in given:
-            if name not in known:
-                raise TypeError(f"{self.op} has no attribute {name!r}; it has {', '.join(known) or 'none'}")
-        return {name: given.get(name) for name in known}
+            if name not in self._no_attributes:
+                raise TypeError(f"{self.op} has no attribute {name!r}; it has {', '.join(self._no_attributes) or 'none'}")
+        return {**self._no_attributes, **given}
 
     def _arrays(self, arrays: Sequence[Any]) -> Dict[str, Any]:
-        names = [form.name for form in self.schema.tensors]
+        names = self._tensor_names
         if len(arrays) != len(names):
             raise TypeError(f"{self.op} takes {len(names)} arrays ({', '.join(names)}), not {len(arrays)}")
         return dict(zip(names, arrays))
@@ -97,12 +103,12 @@ class Kernel:
     def __call__(self, *arguments: Union[DeviceArray, float], stream: Stream = None, **attributes: Optional[Attribute]) -> None:
         """One call on `stream`, by the best config known: arrays, then scalars, in the order of the file. The handle keeps the plan; a
         first call may compile, so make it, or `plan`, before a capture."""
-        count = len(self.schema.tensors)
-        if len(arguments) != count + len(self.schema.scalars):
-            names = ", ".join([form.name for form in self.schema.tensors] + [form.name for form in self.schema.scalars])
-            raise TypeError(f"{self.op} takes {count + len(self.schema.scalars)} arguments ({names}), not {len(arguments)}")
-        values: Dict[str, Any] = {form.name: value for form, value in zip(self.schema.scalars, arguments[count:])}
-        call(self.schema, self._arrays(arguments[:count]), self._attributes(attributes), values, stream, self._handle)
+        names = self._argument_names
+        if len(arguments) != len(names):
+            raise TypeError(f"{self.op} takes {len(names)} arguments ({', '.join(names)}), not {len(arguments)}")
+        arrays: Dict[str, Any] = dict(zip(self._tensor_names, arguments))
+        scalars: Dict[str, Any] = dict(zip(self._scalar_names, arguments[len(arrays) :])) if self._scalar_names else {}
+        call(self.schema, arrays, self._attributes(attributes), scalars, stream, self._handle)
 
     def problem(self, *arrays: Union[Tensor, DeviceArray], **attributes: Optional[Attribute]) -> Problem:
         """The problem of these arrays, or of Tensors."""

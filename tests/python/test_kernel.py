@@ -1,6 +1,7 @@
 """Kernels of one's own, opened by their files, on the scripted driver."""
 
 import shutil
+import sys
 
 import autotune
 from machine import EXAMPLES, Array, Driver, MachineTest
@@ -8,6 +9,52 @@ from machine import EXAMPLES, Array, Driver, MachineTest
 KERNELS = EXAMPLES.parent / "kernels"
 N, FILTER = 64, 3
 PITCH = (N + FILTER - 1 + 3) // 4 * 4
+PLUS_SOURCE = """
+extern "C" __global__ void plus(const float* a, const float* b, float* c, int n) {}
+extern "C" __global__ void plus_reference(const double* a, const double* b, double* c, int n) {}
+"""
+PLUS = (
+    """format = 1
+[op]
+name = "plus"
+extents = ["n"]
+examples = ["64"]
+flops = "1.0 * n"
+"""
+    + "".join(f'[[tensor]]\nname = "{name}"\ndtype = "f32"\nshape = ["n"]\naccess = "{access}"\n' for name, access in (("a", "in"), ("b", "in"), ("c", "out")))
+    + """[[parameter]]
+name = "threads"
+values = [32, 64]
+kind = "launch"
+[[step]]
+kernel = "plus"
+grid = ["1"]
+block = ["threads"]
+args = ["a", "b", "c", "i32: n"]
+[check.reference]
+kernel = "plus_reference"
+grid = ["1"]
+block = ["64"]
+args = ["a", "b", "c", "i32: n"]
+"""
+)
+
+
+def functions_called(call):
+    """How many functions a call enters, those of C included, after a first call that may prepare something."""
+    call()
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count
 
 
 class Kernels(MachineTest):
@@ -59,6 +106,17 @@ class Kernels(MachineTest):
         ):
             with self.assertRaisesRegex(error, message):
                 wrong()
+
+    def test_does_as_much_in_python_as_a_builtin_op(self):
+        (self.folder / "plus.toml").write_text(PLUS)
+        (self.folder / "plus.cu").write_text(PLUS_SOURCE)
+        plus = autotune.Kernel(self.folder / "plus.toml", handle=self.handle)
+        arrays = [Array((64,), typestr="<f4") for _ in range(3)]
+        of_users, of_builtin = (
+            functions_called(lambda: plus(*arrays)),
+            functions_called(lambda: autotune.add(*arrays, handle=self.handle)),
+        )
+        self.assertLessEqual(of_users, of_builtin + 4)  # of some 200
 
     def test_may_be_edited_and_opened_again(self):
         folder = self.folder / "kernels"
