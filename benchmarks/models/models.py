@@ -21,7 +21,7 @@ import threading
 import time
 import traceback
 import warnings
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
 
@@ -124,6 +124,18 @@ def _in_f32(built: zoo.Built, trains: bool, device: torch.device) -> List[torch.
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = precise
 
 
+def batches(built: zoo.Built, count: int) -> Iterator[None]:
+    """Puts `count` batches into the inputs, one after the other: the model's own, then its token ids in other orders. At the end its own are back."""
+    kept = {name: each.clone() for name, each in built.inputs.items()}
+    for seed in range(count):
+        for name in kept.keys() & {"input_ids"} if seed > 0 else ():
+            order = torch.randperm(kept[name].numel(), generator=torch.Generator().manual_seed(seed))
+            built.inputs[name].copy_(kept[name].flatten()[order.to(kept[name].device)].view_as(kept[name]))
+        yield
+    for name, each in kept.items():
+        built.inputs[name].copy_(each)
+
+
 def taken() -> int:
     """How many calls ran a kernel of ours so far."""
     return 0 if at is None else at.status()["taken"]
@@ -165,7 +177,7 @@ def tune(built: zoo.Built, side: Side, trains: bool, options: argparse.Namespace
     return {"tune_s": round(time.perf_counter() - began, 1), "problems": len(tuned.problems)}
 
 
-def measure(built: zoo.Built, sides: Dict[str, Side], wanted: List[torch.Tensor], mode: str, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
+def measure(built: zoo.Built, sides: Dict[str, Side], wanted: List[List[torch.Tensor]], mode: str, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
     """The numbers of one model, step and mode."""
     rows: List[Row] = []
     counted: Optional[int] = None
@@ -177,7 +189,8 @@ def measure(built: zoo.Built, sides: Dict[str, Side], wanted: List[torch.Tensor]
     errors = {}
     for row in rows:
         with row.context():
-            errors[row.name] = relative_error(row.run(), wanted)
+            each = [relative_error(row.run(), wanted[index]) for index, _ in enumerate(batches(built, len(wanted)))]
+            errors[row.name] = (sum(error**2 for error in each) / len(each)) ** 0.5
     times = time_rows(rows, torch.device(options.device), options.rounds, options.block)
     result: Dict[str, Any] = {"ms": {row: sorted(each)[len(each) // 2] for row, each in times.items()}, "errors": errors, "ratios": ratios_of(times)}
     if counted is not None:
@@ -255,7 +268,7 @@ def run_model(
             with gpu:
                 built = zoo.build(name, device, options.tiny, options.layers)
                 built.module.requires_grad_(trains)
-                wanted = in_f32(built, trains)
+                wanted = [in_f32(built, trains) for _ in batches(built, 1 if trains else entry.error_batches)]
             sides = sides_of(built, options.device)
             began = time.perf_counter()
             if "compile" in modes:

@@ -24,6 +24,7 @@ class Entry:
     tiny: Dict[str, Any]  # replaces entries of `full`, so that a CPU runs the model in a second
     trains: bool = False
     is_variant: bool = False  # a second form of a model: not counted among the fifteen
+    error_batches: int = 1  # over which the error is a root mean square. Where a router chooses, a few changed choices decide the error of one batch
 
 
 def build(name: str, device: torch.device, tiny: bool, layers: int = 0) -> Built:
@@ -287,6 +288,7 @@ MODELS: Dict[str, Entry] = {
         _decoder,
         dict(architecture="MixtralForCausalLM", config="MixtralConfig", rows=2, length=1024, layers=1, width=4096, heads=32, key_heads=8, inner=14336, vocabulary=32000),
         _TINY_DECODER,
+        error_batches=12,
     ),
     "whisper_large": Entry(
         _whisper, dict(rows=4, frames=3000, layers=6, width=1280, heads=20, inner=5120, mels=128), dict(rows=2, frames=48, layers=1, width=64, heads=2, inner=128, mels=16)
