@@ -16,11 +16,13 @@ import importlib
 import inspect
 import re
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
+from torch.overrides import has_torch_function
 
-from ._guards import tracing_state
+from ._guards import PLAIN, tracing_state
 
 NAME = "autotune_sdpa"  # transformers looks for "sdpa" in the words of implementations by torch's function
 _COMPARES = re.compile(r"""["']sdpa["']""")  # a model that compares the word would take another path for ours
@@ -38,11 +40,14 @@ def mark() -> None:
 
 
 class SaneMasks:
-    """The changes of sane_masks() to a model. `undo()` reverts them; `changed` and `left` list what was done, or why not, for each part."""
+    """The changes of sane_masks() to a model. `undo()` reverts them. `changed` and `left` list what was done, or why not, for each part, and
+    `already` the parts that an earlier call has changed."""
 
     def __init__(self) -> None:
         self.changed: List[str] = []
+        self.already: List[str] = []
         self.left: List[str] = []
+        self._is_undone = False
         self._configs: List[Tuple[Any, str]] = []
         self._hooked: List[torch.nn.Module] = []
         self._watched: List[torch.nn.Module] = []
@@ -57,13 +62,17 @@ class SaneMasks:
         for module in self._watched:
             _remove_hooks(module, (_begin, _end))
             module.__dict__.pop(_MARK, None)
-        self._configs, self._hooked, self._watched, self.changed = [], [], [], []
+        self._is_undone = self._is_undone or bool(self)
+        self._configs, self._hooked, self._watched, self.changed, self.already = [], [], [], [], []
 
     def __bool__(self) -> bool:
         return bool(self._configs or self._watched)
 
     def __str__(self) -> str:
-        lines = [f"sane masks in {each}" for each in self.changed] + [f"masks left alone in {each}" for each in self.left]
+        if self._is_undone:
+            return "undone: the model makes its own masks again"
+        lines = [f"sane masks in {each}" for each in self.changed] + [f"sane masks of an earlier call in {each}" for each in self.already]
+        lines += [f"masks left alone in {each}" for each in self.left]
         return "\n".join(lines or ["no module that calls torch's attention function"])
 
 
@@ -79,6 +88,8 @@ def sane_masks(model: torch.nn.Module) -> SaneMasks:
     torch.nn.functional.scaled_dot_product_attention gets such a mask while `model` runs; a module that has imported this function by its own name
     keeps torch's. A second call changes nothing more.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"sane_masks() takes a torch.nn.Module, not {type(model).__name__}; of a pipeline give it each of the models")
     made = SaneMasks()
     models = [each for each in model.modules() if _is_transformers(each)]
     if models:
@@ -100,6 +111,7 @@ def _adapt(model: torch.nn.Module, made: SaneMasks) -> None:
     word = config._attn_implementation
     if word == NAME:
         made._configs.append((config, "sdpa"))
+        made.already.append(name)
         _hook(model, made)
         return
     if word != "sdpa":
@@ -179,6 +191,11 @@ _torchs = torch.nn.functional.scaled_dot_product_attention
 def _scaled_dot_product_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None, *arguments: Any, **options: Any
 ) -> torch.Tensor:
+    if has_torch_function((query, key, value, attn_mask)):  # a class of tensors or a mode that decides for itself
+        if torch.compiler.is_compiling():
+            return _compiled_by_class(query, key, value, attn_mask, *arguments, **options)
+        with _torchs_in_place():
+            return _torchs(query, key, value, attn_mask, *arguments, **options)
     if _running and isinstance(attn_mask, torch.Tensor) and attn_mask.layout is torch.strided and not attn_mask.is_nested:
         attn_mask = contiguous_rows(attn_mask)
     return _torchs(query, key, value, attn_mask, *arguments, **options)
@@ -187,19 +204,58 @@ def _scaled_dot_product_attention(
 functools.update_wrapper(_scaled_dot_product_attention, _torchs, assigned=("__doc__",), updated=())
 
 
+def _compiled_by_class(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any, *arguments: Any, **options: Any) -> Any:
+    """A mask's class compares with our function, which torch.compile sees under torch's name."""
+    kind = type(attn_mask)
+    if kind in PLAIN or not isinstance(attn_mask, torch.Tensor):
+        return _torchs(query, key, value, attn_mask, *arguments, **options)
+    return kind.__torch_function__(_scaled_dot_product_attention, (kind,), (query, key, value, attn_mask, *arguments), options)
+
+
+# How many calls need torch's own function under its name, because a class of tensors compares the two, as torch's CausalBias does.
+_needing_torchs = 0
+_place_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _torchs_in_place() -> Iterator[None]:
+    _count_needing(1)
+    try:
+        yield
+    finally:
+        _count_needing(-1)
+
+
+def _count_needing(change: int) -> None:
+    global _needing_torchs
+    with _place_lock:
+        _needing_torchs += change
+        ours, functional = _scaled_dot_product_attention, torch.nn.functional
+        if functional.scaled_dot_product_attention in (ours, _torchs):  # else another library has replaced it since
+            functional.scaled_dot_product_attention = _torchs if _needing_torchs else ours
+
+
 def _watch(model: torch.nn.Module, models: List[torch.nn.Module], made: SaneMasks) -> None:
     """Makes calls of torch's function known while the model runs, if it has modules that call it by torch's name."""
     of_transformers = {id(module) for each in models for module in each.modules()}
     callers = sorted({type(each).__name__ for each in model.modules() if id(each) not in of_transformers and _calls_torchs(type(each))})
     if not callers:
         return
-    _take_torchs_place()
+    calls = f"calls of scaled_dot_product_attention by {', '.join(callers)}"
+    if isinstance(model, torch.nn.TransformerEncoderLayer):
+        made.left.append(f"{calls}: this layer has a faster way of its own, which hooks would switch off")
+        return
+    if not _take_torchs_place():
+        made.left.append(f"{calls}: another library has replaced torch.nn.functional.scaled_dot_product_attention")
+        return
     made._watched.append(model)
     model.__dict__[_MARK] = mark
     if _begin not in model._forward_pre_hooks.values():
         model.register_forward_pre_hook(_begin)
         model.register_forward_hook(_end, always_call=True)
-        made.changed.append(f"calls of scaled_dot_product_attention by {', '.join(callers)}")
+        made.changed.append(calls)
+    else:
+        made.already.append(calls)
 
 
 @functools.lru_cache(maxsize=None)
@@ -208,16 +264,50 @@ def _calls_torchs(kind: type) -> bool:
     return issubclass(kind, torch.nn.MultiheadAttention) or (not is_torchs_own and _CALLS.search(_source(kind)) is not None)
 
 
-def _take_torchs_place() -> None:
-    if torch.nn.functional.scaled_dot_product_attention is not _torchs:
-        return
-    torch.nn.functional.scaled_dot_product_attention = _scaled_dot_product_attention
-    with contextlib.suppress(Exception):  # torch.jit.script makes torch's operator of it
-        importlib.import_module("torch.jit._builtins")._register_builtin(_scaled_dot_product_attention, "aten::scaled_dot_product_attention")
+_is_known_to_scripts = False
+
+
+def _take_torchs_place() -> bool:
+    """Puts our function in the place of torch's; false where another library has put its own there."""
+    global _is_known_to_scripts
+    with _place_lock:
+        if torch.nn.functional.scaled_dot_product_attention is _torchs and not _needing_torchs:
+            torch.nn.functional.scaled_dot_product_attention = _scaled_dot_product_attention
+        is_ours = torch.nn.functional.scaled_dot_product_attention in (_scaled_dot_product_attention, _torchs)
+    if is_ours and not _is_known_to_scripts:
+        _is_known_to_scripts = True
+        with contextlib.suppress(Exception):  # torch.jit.script makes torch's operator of it, and compiles none of our hooks
+            importlib.import_module("torch.jit._builtins")._register_builtin(_scaled_dot_product_attention, "aten::scaled_dot_product_attention")
+            recursive: Any = importlib.import_module("torch.jit._recursive")
+            recursive.create_script_module = _without_hooks(recursive.create_script_module)
+    return is_ours
+
+
+def _without_hooks(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.jit.script's function, for modules whose hooks of ours are set aside meanwhile: it would compile them, and cannot."""
+
+    def create(nn_module: torch.nn.Module, *arguments: Any, **options: Any) -> Any:
+        aside = []
+        for module in nn_module.modules():
+            for hooks in (module._forward_pre_hooks, module._forward_hooks):
+                if any(hook in _HOOKS for hook in hooks.values()):
+                    aside.append((hooks, list(hooks.items())))
+        try:
+            for hooks, items in aside:
+                for key, hook in items:
+                    if hook in _HOOKS:
+                        hooks.pop(key, None)
+            return theirs(nn_module, *arguments, **options)
+        finally:
+            for hooks, items in aside:
+                hooks.clear()
+                hooks.update(items)
+
+    return create
 
 
 def _begin(model: torch.nn.Module, args: Tuple[Any, ...]) -> None:
-    if not torch.compiler.is_compiling():
+    if not torch.compiler.is_compiling() and torch.nn.functional.scaled_dot_product_attention is _torchs:
         _take_torchs_place()  # in a process that has read the model from a pickle
     _running.append(True)
 
@@ -226,6 +316,8 @@ def _end(model: torch.nn.Module, args: Tuple[Any, ...], output: Any) -> None:
     if _running:
         _running.pop()
 
+
+_HOOKS = (_enter, _leave, _begin, _end)
 
 _registered = False
 

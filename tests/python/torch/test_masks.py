@@ -15,7 +15,9 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.bias import causal_lower_right
 
+import autotune
 import autotune.torch as at
 from autotune.torch import _masks
 
@@ -272,14 +274,32 @@ class SaneMasks(unittest.TestCase):
         import autotune.torch._tune as tuning
 
         model = tiny("Bert")
-        with mock.patch.object(tuning, "collect", lambda step: {}), mock.patch.object(tuning, "sweep", lambda *_, **__: None), mock.patch.object(
+        with mock.patch.object(tuning, "need_gpu", lambda: None), mock.patch.object(tuning, "collect", lambda step: {}), mock.patch.object(tuning, "sweep", lambda *_, **__: None), mock.patch.object(
             torch.cuda, "current_device", lambda: 0
         ), mock.patch.object(tuning._verdicts, "device_of", lambda _: "a card"), mock.patch.object(tuning._verdicts, "store", lambda *_: None):
             self.assertFalse(at.tune(model, (ids(),), sane_masks=False).masks)
             self.assertEqual(model.config._attn_implementation, "sdpa")
             report = at.tune(model, (ids(),))
+            again = at.tune(model, (ids(),))
         self.assertIn("sane masks in BertModel", str(report))
+        self.assertIn("sane masks of an earlier call in BertModel", str(again))
+        self.assertIn("model.cuda()", str(report))
         report.masks.undo()
+        self.assertEqual(model.config._attn_implementation, "sdpa")
+        self.assertIn("undone", str(report.masks))
+
+    def test_a_tune_that_fails_leaves_the_model_its_masks(self):
+        import autotune.torch._tune as tuning
+
+        def fail(step):
+            raise MemoryError("the model's own")
+
+        model = tiny("Bert")
+        with mock.patch.object(tuning, "need_gpu", lambda: None), mock.patch.object(tuning, "collect", fail), self.assertRaises(MemoryError):
+            at.tune(model, (ids(),))
+        self.assertEqual(model.config._attn_implementation, "sdpa")
+        with mock.patch.object(torch.cuda, "is_available", lambda: False), self.assertRaisesRegex(autotune.NoGpu, "measures on an NVIDIA GPU"):
+            at.tune(model, (ids(),))
         self.assertEqual(model.config._attn_implementation, "sdpa")
 
 
@@ -377,6 +397,106 @@ class Outside(unittest.TestCase):
             warnings.simplefilter("ignore")
             scripted = torch.jit.script(scripted_attention)
         torch.testing.assert_close(scripted(self.x), F.scaled_dot_product_attention(self.x, self.x, self.x))
+
+
+    def test_a_class_of_masks_that_compares_the_function(self):
+        """torch's CausalBias asks whether it is torch's function that was called, in code of other models too."""
+        model, mask = Attention().eval(), causal_lower_right(LENGTH, LENGTH)
+        wanted = model(self.x, mask).as_subclass(torch.Tensor)
+        at.sane_masks(model)
+        self.assertIs(F.scaled_dot_product_attention, _masks._scaled_dot_product_attention)
+        for each in (model, copy.deepcopy(model), compiled(model, []), torch.compile(model, backend="eager")):
+            torch.testing.assert_close(each(self.x, mask).as_subclass(torch.Tensor), wanted, rtol=0, atol=0)
+        other = Attention().eval()
+        other.load_state_dict(model.state_dict())
+        torch.testing.assert_close(other(self.x, mask).as_subclass(torch.Tensor), wanted, rtol=0, atol=0)
+        self.assertIs(F.scaled_dot_product_attention, _masks._scaled_dot_product_attention)
+
+    def test_modes_and_classes_of_tensors_see_torchs_function(self):
+        at.sane_masks(Attention())
+        seen = []
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(function is F.scaled_dot_product_attention)
+                return function(*args, **(kwargs or {}))
+
+        class Own(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                seen.append(function is F.scaled_dot_product_attention)
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        with Mode():
+            F.scaled_dot_product_attention(self.x, self.x, self.x)
+        F.scaled_dot_product_attention(self.x.as_subclass(Own), self.x, self.x)
+        self.assertEqual((seen[0], seen[-1]), (True, True))
+        with self.assertRaises(RuntimeError):
+            F.scaled_dot_product_attention(self.x.as_subclass(Own), self.x[:, :, :3], self.x)
+        self.assertEqual(_masks._needing_torchs, 0)
+        self.assertIs(F.scaled_dot_product_attention, _masks._scaled_dot_product_attention)
+
+    def test_masks_of_a_class_in_many_threads(self):
+        model, mask, bias = Attention().eval(), causal_lower_right(LENGTH, LENGTH), by_queries()
+        wanted = [model(self.x, each).detach().as_subclass(torch.Tensor) for each in (mask, bias)]
+        at.sane_masks(model)
+        wrong = []
+
+        def work(index):
+            for _ in range(20):
+                found = model(self.x, (mask, bias)[index % 2]).detach().as_subclass(torch.Tensor)
+                if not torch.equal(found, wanted[index % 2]):
+                    wrong.append(index)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual(wrong, [])
+        self.assertIs(F.scaled_dot_product_attention, _masks._scaled_dot_product_attention)
+
+    def test_a_function_of_another_library_stays(self):
+        other = mock.Mock(wraps=_masks._torchs)
+        with mock.patch.object(F, "scaled_dot_product_attention", other):
+            masks = at.sane_masks(Attention())
+            self.assertFalse(masks)
+            self.assertIn("another library has replaced", str(masks))
+            self.assertIs(F.scaled_dot_product_attention, other)
+
+    def test_scripts_of_models_leave_the_hooks_out(self):
+        for make in (lambda: torch.nn.TransformerEncoder(encoder_layer(), 2), lambda: torch.nn.Sequential(torch.nn.TransformerEncoder(encoder_layer(), 1))):
+            model = make().eval()
+            wanted = model(self.x)
+            masks = at.sane_masks(model)
+            hooks = dict(model._forward_pre_hooks)
+            self.assertTrue(hooks)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                scripted = torch.jit.script(model)
+            torch.testing.assert_close(scripted(self.x), wanted)
+            self.assertEqual(dict(model._forward_pre_hooks), hooks)
+            masks.undo()
+            self.assertEqual(len(model._forward_pre_hooks), 0)
+
+    def test_a_layer_with_a_way_of_its_own_is_left_alone(self):
+        layer = encoder_layer().eval()
+        padding = torch.arange(LENGTH)[None] >= torch.tensor([LENGTH, LENGTH // 2])[:, None]
+        with torch.no_grad():
+            wanted = layer(self.x, src_key_padding_mask=padding)
+            masks = at.sane_masks(layer)
+            self.assertFalse(masks)
+            self.assertIn("faster way of its own", str(masks))
+            self.assertTrue(torch.equal(layer(self.x, src_key_padding_mask=padding), wanted))
+
+    def test_what_is_no_module_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "takes a torch.nn.Module, not list"):
+            at.sane_masks([Attention()])
+
+
+def encoder_layer():
+    torch.manual_seed(0)
+    return torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True)
 
 
 def scripted_attention(x: torch.Tensor) -> torch.Tensor:
