@@ -13,7 +13,7 @@ from ._attention import problem_of
 from ._attention_bwd import backward_problem
 from ._contenders import has_rival
 from ._engine import columns, gemm_problem, tensor_of
-from ..errors import Error, InvalidArgument
+from ..errors import Error, InvalidArgument, NoGpu
 from ..problem import Problem, Tensor
 
 _PRODUCTS = ("aten::mm", "aten::bmm", "aten::mm.out", "aten::bmm.out", "autotune::mm", "autotune::bmm")
@@ -107,6 +107,12 @@ def listening(hear: Callable[[str, Any, Any], None], *, key: str = "CUDA") -> It
         yield
     finally:
         library._destroy()
+
+
+def need_gpu() -> None:
+    if not torch.cuda.is_available():
+        why = "this torch was built without CUDA" if torch.version.cuda is None else "torch finds none here"
+        raise NoGpu(f"autotune.torch.tune() measures on an NVIDIA GPU, and {why}; `python -m autotune doctor` tells what this machine lacks")
 
 
 def collect(step: Callable[[], Any]) -> Dict[Problem, int]:

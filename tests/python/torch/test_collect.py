@@ -1,5 +1,7 @@
 """What tune() hears of the products that run, on the CPU's kernels in the place of a GPU's."""
 
+import collections
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -41,6 +43,49 @@ class Listening(unittest.TestCase):
         self.assertEqual(len(eager), 2)
         self.assertEqual(found, [("aten::mm.out", (8, 16), (16, 24))])
         self.assertTrue(torch.equal(result, wanted))
+
+    def test_inputs_and_results_of_every_form(self):
+        import autotune.torch._tune as tuning
+
+        @dataclasses.dataclass
+        class Output:
+            ids: torch.Tensor
+            states: tuple
+
+        class Model(torch.nn.Module):
+            def __init__(self, form):
+                super().__init__()
+                self.layer, self.form = torch.nn.Linear(4, 3), form
+
+            def forward(self, x, other=None):
+                return self.form(self.layer(x if other is None else x + other))
+
+        x, counts = torch.randn(2, 4), torch.ones(2, dtype=torch.long)
+        forms = (lambda y: y, lambda y: (counts, y), lambda y: {"ids": counts, "y": [None, y]}, lambda y: Output(counts, (y,)))
+        inputs = ((x,), x, {"x": x}, [x, x], collections.UserDict(x=x, other=x))
+
+        def run_once(step):
+            step()
+            return {}
+
+        with mock.patch.object(tuning, "need_gpu", lambda: None), mock.patch.object(tuning, "collect", run_once), mock.patch.object(
+            tuning, "sweep", lambda *_, **__: None
+        ), mock.patch.object(torch.cuda, "current_device", lambda: 0), mock.patch.object(tuning._verdicts, "device_of", lambda _: "a card"), mock.patch.object(
+            tuning._verdicts, "store", lambda *_: None
+        ):
+            for form in forms:
+                for each in inputs:
+                    model = Model(form)
+                    mine = model.layer.weight.grad = torch.ones(3, 4)
+                    runs = []
+                    model.layer.weight.register_post_accumulate_grad_hook(lambda _: runs.append(1))
+                    tuning.tune(model, each, backward=True)
+                    self.assertEqual(len(runs), 1)  # a backward pass has run
+                    self.assertIs(model.layer.weight.grad, mine)
+                    self.assertTrue(torch.equal(mine, torch.ones(3, 4)))
+                    self.assertIsNone(model.layer.bias.grad)
+            with self.assertRaisesRegex(ValueError, "no result of the model has a gradient"):
+                tuning.tune(Model(lambda y: y.detach()), x, backward=True)
 
     def test_compiled_code_still_runs_afterwards(self):
         runs = []
