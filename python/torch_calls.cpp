@@ -583,6 +583,7 @@ const Table* table_for_attention(Attention which, TensorHandle q, TensorHandle k
 bool attend(const Table* winners, Attention which, const View& q, const View& k, const View& v, bool is_causal,
             const double* scale, bool with_lse, Attended& made) {
     const float factor = scale == nullptr ? 1.0F / std::sqrt(static_cast<float>(q.sizes[3])) : static_cast<float>(*scale);
+    if (!(factor > 0) || !std::isfinite(factor)) return false;  // our kernels take no other
     Key key;
     key.add(which);
     if (!add_compute(key, q)) return false;

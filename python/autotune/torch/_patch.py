@@ -25,6 +25,8 @@ _lock = threading.RLock()
 _active: List["Patch"] = []
 _reasons: Dict[str, str] = {}
 _NO_WINNER = "torch's: tune() has found no call here that ours wins"
+_NOT_TUNED = "torch's: tune() has raced no call of it on this GPU with this torch; run autotune.torch.tune(model, inputs)"
+_NOT_RACED = "torch's: tune() races no softmax"
 _served: Set[str] = set()  # kernels that are registered
 _has_noted = False
 _warned: Set[str] = set()
@@ -58,7 +60,7 @@ def status() -> Dict[str, Any]:
     taken, failed = _shims.counts() if _shims.is_there() else (0, 0)
     return {
         "active": patch is not None,
-        "operators": {name: _state_of(name) for name in (patch.names if patch else ())},
+        "operators": {name: _state_of(name, patch) for name in (patch.names if patch else ())},
         "verdicts": len(patch.verdicts) if patch else 0,
         "entries": patch.entries if patch else 0,
         "ready": patch is not None and patch.is_ready,
@@ -67,10 +69,20 @@ def status() -> Dict[str, Any]:
     }
 
 
-def _state_of(name: str) -> str:
+def _state_of(name: str, patch: "Patch") -> str:
     if name in _reasons:
         return _reasons[name]
-    return "ours" if _served.intersection(_shims.OPERATORS[name]) else _NO_WINNER
+    verdicts = [each for each in patch.verdicts if _operator_of(each.problem) == name]
+    if verdicts:
+        return "ours" if _served.intersection(_shims.OPERATORS[name]) and any(map(patch._takes, verdicts)) else _NO_WINNER
+    return _NOT_RACED if name == "softmax" else _NOT_TUNED
+
+
+def _operator_of(problem: Problem) -> str:
+    """Of OPERATORS: the one whose calls the problem may be."""
+    if problem.op != "gemm":
+        return problem.op
+    return "bmm" if len(problem.tensors["a"].shape) == 3 else "mm"
 
 
 class Patch:
@@ -111,8 +123,7 @@ class Patch:
     def _takes(self, verdict: _verdicts.Verdict) -> bool:
         """Whether calls of its problem are taken over where the verdict holds."""
         problem = verdict.problem
-        name = "bmm" if problem.op == "gemm" and len(problem.tensors["a"].shape) == 3 else "mm" if problem.op == "gemm" else problem.op
-        if name not in self.names or max(verdict.in_stream, verdict.in_graphs) < self.least_gain:
+        if _operator_of(problem) not in self.names or max(verdict.in_stream, verdict.in_graphs) < self.least_gain:
             return False
         return self._only is None or self._only(problem)
 
@@ -215,6 +226,7 @@ def _install(kernels: Set[str], key: str) -> None:
     gemm, run = (ctypes.cast(getattr(_library._library, name), ctypes.c_void_p).value or 0 for name in ("autotune_gemm", "autotune_run"))
     refused = _shims.install(sorted(wanted), gemm, run, key)
     _served.update(wanted - set(refused))
+    news: Dict[str, List[str]] = {}
     for name, of_name in _shims.OPERATORS.items():
         reason = next((refused[each] for each in of_name if each in refused), None)
         if reason is None:
@@ -222,7 +234,9 @@ def _install(kernels: Set[str], key: str) -> None:
         _reasons[name] = reason
         if name not in _warned:
             _warned.add(name)
-            warnings.warn(f"autotune.torch.patch() leaves {name} to torch: {reason}", RuntimeWarning, stacklevel=6)
+            news.setdefault(reason, []).append(name)
+    for reason, names in news.items():
+        warnings.warn(f"autotune.torch.patch() leaves {', '.join(names)} to torch: {reason}", RuntimeWarning, stacklevel=6)
 
 
 def _remove() -> None:

@@ -85,8 +85,15 @@ def install(kernels: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> D
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what is asked for
         missing = library.autotune_torch_install(key.encode(), sum(wanted.values()), gemm, run, ctypes.byref(installed))
-    why = f"torch {torch.__version__} lacks {missing.decode()}" if missing else "torch refused the kernel"
-    return {name: why for name, bit in wanted.items() if not installed.value & bit}
+    return {name: _reason(missing) for name, bit in wanted.items() if not installed.value & bit}
+
+
+def _reason(missing: Optional[bytes]) -> str:
+    if missing == b"libcuda.so.1":
+        return "no NVIDIA driver: libcuda.so.1 is not found; `python -m autotune doctor` tells what this machine lacks"
+    if missing == b"libtorch_cuda.so":
+        return f"torch {torch.__version__} is without CUDA"
+    return f"torch {torch.__version__} lacks {missing.decode()}" if missing else "torch refused the kernel"
 
 
 def note_misses(does: bool) -> None:
@@ -159,6 +166,9 @@ def keys_of(problem: Problem, index: int) -> List[Words]:
     """The keys of torch's calls that a plan of this problem serves on a device."""
     if problem.op == "softmax":
         x = problem.tensors["x"]
+        # The C kernel gives y the strides of x, and writes no logarithms.
+        if set(problem.tensors) != {"x", "y"} or x.strides != problem.tensors["y"].strides or problem.attributes.get("scale", 1.0) != 1.0:
+            return []
         return [(_CODES["softmax"], _DTYPES[x.dtype], index, *_of_tensor(x))]
     if problem.op == "attention":
         return _keys_of_attention(problem, index)

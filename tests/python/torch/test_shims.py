@@ -501,6 +501,22 @@ class Others(Shims):
         self.assertEqual((lse.shape, seed.dtype, offset.shape), ((2, 4, 0), torch.int64, ()))
         self.assertEqual(o.stride(), (192, 8, 32, 1))
 
+    def test_factors_that_our_kernels_do_not_take_are_atens(self):
+        q, k, v = self.inputs()
+        flash, cudnn, efficient = (getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention") for name in ("flash", "cudnn", "efficient"))
+        for name, with_lse, call in (
+            ("flash", True, lambda scale: flash(q, k, v, 0.0, True, False, scale=scale)),
+            ("cudnn", True, lambda scale: cudnn(q, k, v, None, True, 0.0, True, False, scale=scale)),
+            ("efficient", False, lambda scale: efficient(q, k, v, None, False, 0.0, True, scale=scale)),
+        ):
+            plan = self.attention(name, q, k, v, True, with_lse)
+            for scale in (0.0, -0.5, float("nan"), float("inf"), 1e-60):
+                with self.assertRaisesRegex(RuntimeError, "_attention failed"):  # the host has no such kernel
+                    call(scale)
+            self.assertEqual(plan.launches, 0)
+            call(0.5)
+            self.assertEqual(plan.launches, 1)
+
     def test_masks_dropout_and_unequal_lengths_are_atens(self):
         q, k, v = self.inputs()
         plan = self.attention("flash", q, k, v, True, True)
