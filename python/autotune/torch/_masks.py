@@ -190,7 +190,7 @@ _torchs = torch.nn.functional.scaled_dot_product_attention
 
 def _scaled_dot_product_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None, *arguments: Any, **options: Any
-) -> torch.Tensor:
+) -> Any:
     if has_torch_function((query, key, value, attn_mask)):  # a class of tensors or a mode that decides for itself
         if torch.compiler.is_compiling():
             return _compiled_by_class(query, key, value, attn_mask, *arguments, **options)

@@ -60,7 +60,7 @@ def status() -> Dict[str, Any]:
     taken, failed = _shims.counts() if _shims.is_there() else (0, 0)
     return {
         "active": patch is not None,
-        "operators": {name: _state_of(name, patch) for name in (patch.names if patch else ())},
+        "operators": {name: _state_of(name, patch) for name in patch.names} if patch else {},
         "verdicts": len(patch.verdicts) if patch else 0,
         "entries": patch.entries if patch else 0,
         "ready": patch is not None and patch.is_ready,
