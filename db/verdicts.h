@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ struct Verdict {
     double in_graphs = 0;  // the same in a CUDA graph
     std::string date{};    // set when it is stored
 };
+
+// A sentence; nothing for a verdict that may be stored.
+std::optional<std::string> why_invalid(const Verdict& verdict);
 
 inline constexpr std::size_t kMaxVerdictProblem = 4000;
 inline constexpr std::int64_t kMostVerdicts = 50'000;

@@ -17,6 +17,8 @@ bool is_ratio(double value) {
     return std::isfinite(value) && value > 1 / kMostRatio && value < kMostRatio;
 }
 
+}  // namespace
+
 std::optional<std::string> why_invalid(const Verdict& verdict) {
     if (verdict.problem.empty() || !records::is_text(verdict.problem, kMaxVerdictProblem))
         return "its problem is empty, longer than " + std::to_string(kMaxVerdictProblem) + " bytes or no text";
@@ -25,8 +27,6 @@ std::optional<std::string> why_invalid(const Verdict& verdict) {
     if (!is_ratio(verdict.in_stream) || !is_ratio(verdict.in_graphs)) return "its ratios are not between 1e-6 and 1e6";
     return std::nullopt;
 }
-
-}  // namespace
 
 void put_verdicts(const OpenOptions& options, std::span<const Verdict> verdicts) {
     for (const Verdict& verdict : verdicts)

@@ -30,8 +30,8 @@ AUTOTUNE_API autotune_status autotune_put_verdicts(const char* database, const a
 typedef void (*autotune_verdict_function)(void* user, const autotune_verdict* verdict);
 
 /* Calls `use` with each stored verdict against `rival`, or against all rivals if it is NULL, oldest first, on this thread. A
- * database that does not exist yet has none. `database`: as for autotune_put_verdicts(). If the file cannot be read,
- * autotune_last_error(NULL) says why.
+ * database that does not exist yet has none. `database`: as for autotune_put_verdicts(), but NULL with AUTOTUNE_LABEL set means
+ * the label's file: its verdicts alone count then. If the file cannot be read, autotune_last_error(NULL) says why.
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL_ERROR. Capture: safe. */
 AUTOTUNE_API autotune_status autotune_read_verdicts(const char* database, const char* rival, autotune_verdict_function use,
                                                     void* user);

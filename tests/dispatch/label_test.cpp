@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "db/text/verdict_line.h"
 #include "src/catalogue/sha256.h"
 #include "src/core/error.h"
 #include "src/dispatch/dispatcher.h"
@@ -121,6 +122,31 @@ TEST_F(LabelTest, ReadsWhatItWrites) {
     EXPECT_EQ(read.rows, 2);
     EXPECT_EQ(read.lines, label.lines);
     EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_F(LabelTest, VerdictsStandBesideWinners) {
+    const db::Verdict one{"gemm a:f16:1x1:1x1:16", "a card", "torch 2 \"x\" é", 1.25, 0.3, "2026-11-23T18:51:56Z"};
+    const std::string line = db::verdict_line(one);
+    const std::string winner = records::to_json_line(winner_of(catalogue_, problem(), device_));
+    options_.files.label = write(label_text(of_lines(winner + "\n" + line + "\n")));
+    EXPECT_THAT(origins(problem()), ElementsAre(Origin::label));
+    EXPECT_THAT(warnings_, SizeIs(0));
+    const std::vector<db::Verdict> read = verdicts_of(read_label(options_.files.label));
+    ASSERT_THAT(read, SizeIs(1));
+    EXPECT_EQ(read[0].problem, one.problem);
+    EXPECT_EQ(read[0].device, one.device);
+    EXPECT_EQ(read[0].rival, one.rival);
+    EXPECT_EQ(read[0].in_stream, one.in_stream);
+    EXPECT_EQ(read[0].in_graphs, one.in_graphs);
+    EXPECT_EQ(read[0].date, one.date);
+    const auto with = [&](const std::string& from, const std::string& to) {
+        std::string changed = line;
+        return changed.replace(changed.find(from), from.size(), to);
+    };
+    for (const std::string& bad :
+         {line.substr(0, 50), with("1.25", "0"), with("1.25", "\"x\""), with("1.25", "1e999"), with("\"device\"", "\"devise\""),
+          with("a card", std::string(300, 'x')), with("a card", "a\\ncard")})
+        EXPECT_THROW(verdicts_of(of_lines(bad + "\n")), Error) << bad;
 }
 
 TEST_F(LabelTest, NamesAreFilesOfTheFolder) {

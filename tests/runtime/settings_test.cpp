@@ -6,12 +6,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <vector>
 
+#include "src/catalogue/sha256.h"
 #include "src/core/system/private_folder.h"
+#include "src/dispatch/stored/label_file.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"
 #include "tests/runtime/sample.h"
@@ -280,6 +284,16 @@ class VerdictsOfC : public ::testing::Test {
         return found;
     }
 
+    // Of the file that a handle with standard options uses.
+    std::vector<std::string> read_standard(const char* rival) {
+        std::vector<std::string> found;
+        const auto use = [](void* user, const autotune_verdict* one) {
+            static_cast<std::vector<std::string>*>(user)->push_back(one->problem);
+        };
+        EXPECT_EQ(autotune_read_verdicts(nullptr, rival, use, &found), AUTOTUNE_OK) << autotune_last_error(nullptr);
+        return found;
+    }
+
     std::string path_ = std::filesystem::temp_directory_path() / ("autotune-verdicts-" + std::to_string(::getpid()) + ".db");
     void TearDown() override { std::filesystem::remove(path_); }
 };
@@ -291,6 +305,31 @@ TEST_F(VerdictsOfC, ComeBack) {
     EXPECT_EQ(read("torch"), (std::vector<std::string>{"x a card 3.000000", "y a card 3.000000"}));
     EXPECT_EQ(read(nullptr).size(), 2U);
     EXPECT_TRUE(read("another").empty());
+}
+
+// With a label its verdicts count alone, and a label that cannot be used has none.
+TEST_F(VerdictsOfC, ComeFromTheLabelIfThereIsOne) {
+    const std::string lines =
+        R"({"autotune_label":"verdict","problem":"z","device":"a card","rival":"torch","in_stream":2,"in_graphs":3,"date":"2026-11-23T18:51:56Z"})"
+        "\n";
+    const std::string label = path_ + ".jsonl";
+    std::ofstream(label) << dispatch::label_text({"one", sha256_hex(lines), 1, lines});
+    const std::array given = {verdict("x")};
+    ASSERT_EQ(autotune_put_verdicts(path_.c_str(), given.data(), given.size()), AUTOTUNE_OK) << autotune_last_error(nullptr);
+    ::setenv("AUTOTUNE_DB", path_.c_str(), 1);
+    EXPECT_EQ(read_standard("torch"), std::vector<std::string>{"x"});
+    ::setenv("AUTOTUNE_LABEL", label.c_str(), 1);
+    EXPECT_EQ(read_standard("torch"), std::vector<std::string>{"z"});
+    EXPECT_EQ(read_standard(nullptr), std::vector<std::string>{"z"});
+    EXPECT_TRUE(read_standard("another").empty());
+    EXPECT_EQ(read("torch"), std::vector<std::string>{"x a card 3.000000"});  // a database that is named is that database
+    std::ofstream(label) << "{}";
+    const auto use = [](void*, const autotune_verdict*) { ADD_FAILURE(); };
+    EXPECT_EQ(autotune_read_verdicts(nullptr, nullptr, use, nullptr), AUTOTUNE_INTERNAL_ERROR);
+    EXPECT_NE(std::string(autotune_last_error(nullptr)).find("its first line is not the head"), std::string::npos);
+    ::unsetenv("AUTOTUNE_LABEL");
+    ::unsetenv("AUTOTUNE_DB");
+    std::filesystem::remove(label);
 }
 
 TEST_F(VerdictsOfC, RefuseWhatIsNone) {

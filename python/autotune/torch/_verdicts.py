@@ -43,16 +43,6 @@ def _data_folder() -> pathlib.Path:
     return folder / "autotune"
 
 
-def labelled() -> Optional[pathlib.Path]:
-    """The database of verdicts beside the label's file, which every rank has alike or not at all; None without a label."""
-    label = os.environ.get("AUTOTUNE_LABEL")
-    if not label:
-        return None
-    labels = pathlib.Path(os.environ.get("AUTOTUNE_FLEET") or _data_folder() / "fleet")
-    file = pathlib.Path(label) if "/" in label else labels / f"{label}.jsonl"
-    return file.resolve().with_suffix(".verdicts.db")
-
-
 def device_of(index: int) -> str:
     found = torch.cuda.get_device_properties(index)
     return f"{found.name} sm_{found.major}{found.minor} {found.multi_processor_count}"
@@ -65,9 +55,9 @@ def store(verdicts: Iterable[Verdict], device: str) -> None:
 
 
 def load(device: Optional[str] = None) -> List[Verdict]:
-    """Those of a device, or of all, against this torch. A database that cannot be read is a warning. With a label the host's own do not count."""
+    """Those of a device, or of all, against this torch. A file that cannot be read is a warning. With AUTOTUNE_LABEL the label's alone count."""
     try:
-        if labelled() is None:
+        if not os.environ.get("AUTOTUNE_LABEL"):
             _take_old_file()
         return [Verdict(problem, in_stream, in_graphs) for problem, of, in_stream, in_graphs in _read(against()) if device in (None, of)]
     except Error as error:
@@ -94,11 +84,7 @@ def _read(rival: str) -> List[Tuple[Problem, str, float, float]]:
         row = verdict.contents
         rows.append((row.problem.decode(), row.device.decode(), row.in_stream, row.in_graphs))
 
-    beside_label = labelled()
-    if beside_label is not None and not beside_label.exists():
-        return []
-    database = None if beside_label is None else os.fsencode(beside_label)
-    _library.check(_library.read_verdicts(database, rival.encode(), _library.VerdictFunction(use), None))
+    _library.check(_library.read_verdicts(None, rival.encode(), _library.VerdictFunction(use), None))
     read = ((problem_of(text), device, in_stream, in_graphs) for text, device, in_stream, in_graphs in rows)
     return [(problem, *rest) for problem, *rest in read if problem is not None]
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "db/text/verdict_line.h"
 #include "src/catalogue/sha256.h"
 #include "src/core/error.h"
 #include "src/core/system/read_file.h"
@@ -78,6 +79,16 @@ Label read_label(const std::string& path) {
     if (rows != label->rows) refuse(path, "it has " + std::to_string(rows) + " of " + std::to_string(label->rows) + " winners");
     if (sha256_hex(label->lines) != label->digest) refuse(path, "its lines do not have its digest");
     return *std::move(label);
+}
+
+std::vector<db::Verdict> verdicts_of(const Label& label) {
+    std::vector<db::Verdict> found;
+    for (std::string_view rest = label.lines; !rest.empty();) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        if (db::is_verdict_line(line)) found.push_back(db::verdict_of_line(line));
+    }
+    return found;
 }
 
 }  // namespace autotune::dispatch

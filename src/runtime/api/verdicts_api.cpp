@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/verdicts.h"
+#include "src/dispatch/stored/label_file.h"
 #include "src/runtime/api/settings.h"
 #include "src/runtime/api/status.h"
 #include "src/runtime/api/versions.h"
@@ -19,10 +20,13 @@ std::string text_of(const char* text) {
     return text == nullptr ? "" : text;
 }
 
+Settings standard_settings() {
+    return settings_of(nullptr, [](const char* name) -> const char* { return ::secure_getenv(name); });
+}
+
 // Empty if the standard options name none.
 std::string path_of(const char* database) {
-    if (database != nullptr) return database;
-    return settings_of(nullptr, [](const char* name) -> const char* { return ::secure_getenv(name); }).database;
+    return database != nullptr ? database : standard_settings().database;
 }
 
 // Runs `work`, and gives its exception as a status.
@@ -61,14 +65,25 @@ void put(const char* database, const autotune_verdict* verdicts, std::size_t cou
     db::put_verdicts(options, given);
 }
 
-void read(const char* database, const char* rival, autotune_verdict_function use, void* user) {
+std::vector<db::Verdict> stored_verdicts(const char* database, const std::string& rival) {
+    const Settings settings = database != nullptr ? Settings{} : standard_settings();
+    // Processes under one label decide alike, whatever was measured on their hosts.
+    if (!settings.label.empty()) {
+        std::vector<db::Verdict> found = dispatch::verdicts_of(dispatch::read_label(settings.label));
+        if (!rival.empty()) std::erase_if(found, [&](const db::Verdict& each) { return each.rival != rival; });
+        return found;
+    }
     db::OpenOptions options;
-    options.path = path_of(database);
+    options.path = database != nullptr ? database : settings.database;
     options.read_only = options.missing_is_empty = true;
     options.create = false;
     options.busy_timeout_ms = 1000;
-    if (options.path.empty()) return;
-    for (const db::Verdict& one : db::read_verdicts(options, text_of(rival))) {
+    if (options.path.empty()) return {};
+    return db::read_verdicts(options, rival);
+}
+
+void read(const char* database, const char* rival, autotune_verdict_function use, void* user) {
+    for (const db::Verdict& one : stored_verdicts(database, text_of(rival))) {
         const autotune_verdict given{.struct_size = sizeof(autotune_verdict),
                                      .problem = one.problem.c_str(),
                                      .device = one.device.c_str(),

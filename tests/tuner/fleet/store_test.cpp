@@ -19,10 +19,12 @@
 namespace autotune::fleet::store_test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 const std::string kOne = "00000000-0000-4000-8000-000000000001", kTwo = "00000000-0000-4000-8000-000000000002";
 const std::vector<std::string> kHas{kCatalogue};
@@ -372,6 +374,67 @@ TEST_F(Store, ALabelNeverChangesAndAChannelGoesBack) {
     EXPECT_EQ(carol.label_lines("2026-11-01", 1, 10).at(0).line, "b");
 }
 
+TEST_F(Store, TheNewestVerdictOfAProblemDeviceAndRivalStays) {
+    const std::string early = "2026-11-23T18:51:56Z", late = "2026-11-24T18:51:56Z";
+    FleetStore carol = as("carol"), dora = as("dora");
+    EXPECT_EQ(
+        carol.post_verdicts({{"gemm x", "card", "torch 1", 1.5, 2.5, late}, {"gemm y", "card", "torch 1", 1, 1, early}}).added,
+        2);
+    const VerdictReport again = carol.post_verdicts({{"gemm x", "card", "torch 1", 9, 9, early},
+                                                     {"gemm y", "card", "torch 1", 2, 2, late},
+                                                     {"gemm y", "card", "torch 2", 3, 3, early}});
+    EXPECT_EQ(again.known, 1);
+    EXPECT_EQ(again.added, 2);
+    const std::vector<PostedVerdict> all = dora.verdicts();
+    EXPECT_THAT(all,
+                UnorderedElementsAre(
+                    AllOf(testing::Field(&PostedVerdict::problem, "gemm x"), testing::Field(&PostedVerdict::in_stream, 1.5),
+                          testing::Field(&PostedVerdict::in_graphs, 2.5), testing::Field(&PostedVerdict::measured, late)),
+                    AllOf(testing::Field(&PostedVerdict::problem, "gemm y"), testing::Field(&PostedVerdict::in_stream, 2),
+                          testing::Field(&PostedVerdict::rival, "torch 1"), testing::Field(&PostedVerdict::measured, late)),
+                    AllOf(testing::Field(&PostedVerdict::problem, "gemm y"), testing::Field(&PostedVerdict::rival, "torch 2"))));
+    set("most_verdicts", 3);
+    const VerdictReport full = carol.post_verdicts(
+        {{"gemm z", "card", "torch 1", 1, 1, early}, {"gemm x", "card", "torch 1", 1, 1, "2026-11-25T00:00:00Z"}});
+    EXPECT_EQ(full.refused, 1);
+    EXPECT_EQ(full.added, 1);
+    dora.freeze("a", "", {{1, "x"}, {0, "verdict"}});
+    EXPECT_EQ(sql("SELECT rows, verdicts FROM autotune.labels"), "2|1");
+    EXPECT_EQ(refusal([&] { as("alice").post_verdicts({{"x", "card", "torch", 1, 1, early}}); }), "42501");
+    EXPECT_EQ(refusal([&] { carol.verdicts(); }), "42501");
+}
+
+TEST_F(Store, AVerdictThatCannotBeIsRefusedAndTheOthersAreKept) {
+    const std::string then = "2026-11-23T18:51:56Z", hostile = "'; DROP SCHEMA autotune CASCADE; --";
+    const double infinite = 1e308 * 10;
+    FleetStore carol = as("carol");
+    const VerdictReport report = carol.post_verdicts({{"good", "card", "torch", 1, 1, then},
+                                                      {hostile, hostile, hostile, 1, 1, then},
+                                                      {"", "card", "torch", 1, 1, then},
+                                                      {std::string(4001, 'x'), "card", "torch", 1, 1, then},
+                                                      {"a\nb", "card", "torch", 1, 1, then},
+                                                      {"a", std::string(257, 'x'), "torch", 1, 1, then},
+                                                      {"a", "card", "", 1, 1, then},
+                                                      {"a", "card", "torch", 0, 1, then},
+                                                      {"a", "card", "torch", 1, -1, then},
+                                                      {"a", "card", "torch", 1e7, 1, then},
+                                                      {"a", "card", "torch", infinite, 1, then},
+                                                      {"a", "card", "torch", 1, 1, "yesterday"},
+                                                      {"a", "card", "torch", 1, 1, "9999-01-01T00:00:00Z"}});
+    EXPECT_EQ(report.added, 2);
+    EXPECT_EQ(report.refused, 11);
+    for (const char* text :
+         {"{}", "null", "[1]", R"([{"problem":"a\u0000"}])", R"([{"in_stream":"x"}])", R"([{"in_stream":1e999}])"})
+        EXPECT_EQ(refusal([&] { carol.connection().query("SELECT * FROM autotune.post_verdicts($1)", {text}); }), "AT422")
+            << text;
+    EXPECT_EQ(refusal([&] {
+                  carol.connection().query(
+                      "SELECT * FROM autotune.post_verdicts((SELECT json_agg('{}'::json) FROM generate_series(1, 1001)))");
+              }),
+              "AT422");
+    EXPECT_EQ(sql("SELECT count(*) FROM autotune.verdict"), "2");
+}
+
 TEST_F(Store, AFreezeThatIsCutShortLeavesNothing) {
     {
         FleetStore dora = as("dora");
@@ -423,14 +486,14 @@ TEST_F(Store, ANewerDriversResultTakesOverThoughItIsSlower) {
 
 TEST_F(Store, AnOlderProgramWorksUntilTheSchemaSaysOtherwise) {
     want({add_of(1)});
-    sql("INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (2, 1, 'a later step', '9')");
+    sql("INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (8, 1, 'a later step', '9')");
     FleetStore alice = as("alice");
     EXPECT_EQ(alice.complete(kOne, claimed(alice), line_of(1)), "done");
-    sql("INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (3, 3, 'a step that ends old programs', '9')");
+    sql("INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (9, 9, 'a step that ends old programs', '9')");
     EXPECT_EQ(message([&] { as("alice"); }),
-              "the store has schema 3, which programs of schema 3 and later can use; this autotune is of schema 1: update it");
+              "the store has schema 9, which programs of schema 9 and later can use; this autotune is of schema 2: update it");
     EXPECT_THAT(message([&] { FleetStore(options("postgres"), FleetStore::Unchecked{}).migrate("0.1.0"); }),
-                HasSubstr("the store has schema 3, newer than schema 1 of this autotune"));
+                HasSubstr("the store has schema 9, newer than schema 2 of this autotune"));
 }
 
 TEST_F(Store, AnOlderOrEmptyStoreNamesTheRemedy) {
@@ -439,7 +502,7 @@ TEST_F(Store, AnOlderOrEmptyStoreNamesTheRemedy) {
     sql("INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (-1, -1, 'an earlier step', '0')");
     EXPECT_EQ(
         message([&] { as("alice"); }),
-        "the store has schema -1, this autotune needs schema 1; the store's owner runs `autotune fleet migrate` of this version");
+        "the store has schema -1, this autotune needs schema 2; the store's owner runs `autotune fleet migrate` of this version");
 }
 
 TEST_F(Store, MigratingAgainChangesNothing) {
@@ -449,7 +512,30 @@ TEST_F(Store, MigratingAgainChangesNothing) {
     EXPECT_THAT(migration_text(0), HasSubstr("CREATE SCHEMA autotune"));
 }
 
+// A store of the version before, in which a worker of that version holds an item.
+TEST_F(Store, AStoreOfSchemaOneIsMigratedUnderItsWorkers) {
+    const std::string before = database_;
+    database_ = server_->new_database();
+    sql("BEGIN;" + schema_steps().front().sql +
+        "INSERT INTO autotune.schema_step(version, oldest, name, tool) VALUES (1, 1, 'first', '0.1.0'); COMMIT;"
+        "GRANT USAGE ON SCHEMA autotune TO autotune_worker, autotune_client;"
+        "GRANT EXECUTE ON FUNCTION autotune.version(), autotune.enlist, autotune.claim, autotune.complete TO autotune_worker;"
+        "GRANT EXECUTE ON FUNCTION autotune.version(), autotune.want TO autotune_client;");
+    EXPECT_EQ(
+        message([&] { as("alice"); }),
+        "the store has schema 1, this autotune needs schema 2; the store's owner runs `autotune fleet migrate` of this version");
+    FleetStore alice(options("alice"), FleetStore::Unchecked{});  // as a program of schema 1
+    FleetStore(options("carol"), FleetStore::Unchecked{}).want({add_of(1), add_of(2)}, kPriorityOfMisses);
+    const Claim held = claimed(alice);
+    EXPECT_THAT(FleetStore(options("postgres"), FleetStore::Unchecked{}).migrate("0.1.0"), ElementsAre("verdicts of patches"));
+    EXPECT_EQ(alice.complete(kOne, held, line_of(1)), "done");
+    EXPECT_EQ(claimed(alice).shape, "2");
+    EXPECT_EQ(as("carol").post_verdicts({{"x", "card", "torch", 1, 1, "2026-11-23T18:51:56Z"}}).added, 1);
+    database_ = before;
+}
+
 TEST_F(Store, ARestoredDumpGoesOn) {
+    as("carol").post_verdicts({{"x", "card", "torch", 1, 1, "2026-11-23T18:51:56Z"}});
     want({add_of(1), add_of(2), add_of(3)});
     FleetStore alice = as("alice");
     alice.complete(kOne, claimed(alice), line_of(1));
@@ -464,6 +550,7 @@ TEST_F(Store, ARestoredDumpGoesOn) {
     EXPECT_EQ(again.complete(kOne, before, line_of(2)), "done");
     EXPECT_EQ(claimed(again, kTwo, "GPU-2").shape, "3");
     EXPECT_EQ(as("carol").label("prod")->name, "a");
+    EXPECT_THAT(as("dora").verdicts(), SizeIs(1));
     want({add_of(4)});
     EXPECT_EQ(sql("SELECT count(*) FROM autotune.result"), "2");
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "db/text/verdict_line.h"
 #include "src/core/error.h"
 #include "src/records/json_line.h"
 #include "tools/cli/command.h"
@@ -37,6 +38,13 @@ void expect_fleet_words(Session& session, std::size_t most) {
     const std::vector<std::string>& words = session.arguments().words();
     if (words.size() > most)
         throw Error(ErrorCode::usage, "'" + words[most] + "' is not expected here; `autotune fleet --help` shows how");
+}
+
+// The name of a label or a channel.
+std::string label_word(Session& session, std::size_t index, const std::string& what) {
+    const std::string name = fleet_word(session, index, what);
+    require_label_name(name);
+    return name;
 }
 
 // Why a change is made is kept with it.
@@ -168,33 +176,47 @@ JudgedWinners judge_winners(Session& session, FleetStore& store) {
     return judged;
 }
 
+// As lines of a label, in one order; only what a reader will take.
+std::vector<fleet::StoredLine> verdict_lines(FleetStore& store) {
+    std::vector<fleet::StoredLine> lines;
+    for (const fleet::PostedVerdict& each : store.verdicts()) {
+        const db::Verdict verdict{each.problem, each.device, each.rival, each.in_stream, each.in_graphs, each.measured};
+        if (!db::why_invalid(verdict)) lines.push_back({0, db::verdict_line(verdict)});
+    }
+    std::sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+    return lines;
+}
+
 ExitCode freeze_label(Session& session) {
     expect_fleet_words(session, 2);
-    const std::string name = fleet_word(session, 1, "the label's name, such as 2026-12-01");
-    if (!dispatch::is_label_name(name))
-        throw Error(ErrorCode::usage,
-                    "'" + name + "' is no name of a label: small letters, digits, '.', '_' and '-', at most 64");
+    const std::string name = label_word(session, 1, "the label's name, such as 2026-12-01");
     FleetStore store(store_connection(session));
     const JudgedWinners judged = judge_winners(session, store);
     if (judged.taken.empty())
         throw Error(ErrorCode::database, "the store has no winner that this version can use; nothing is frozen");
-    const fleet::LabelFacts label = store.freeze(name, fleet_note(session), judged.taken);
+    const auto winners = static_cast<std::int64_t>(judged.taken.size());
+    std::vector<fleet::StoredLine> lines = judged.taken;
+    if (!session.arguments().has("no-verdicts"))
+        for (fleet::StoredLine& each : verdict_lines(store)) lines.push_back(std::move(each));
+    const fleet::LabelFacts label = store.freeze(name, fleet_note(session), lines);
     const std::string others =
         judged.of_other_versions > 0 ? fmt::format("; {} of other versions are not in it", judged.of_other_versions) : "";
     answer(session,
            {{"name", label.name},
             {"digest", label.digest},
-            {"rows", label.rows},
+            {"rows", winners},
+            {"verdicts", label.rows - winners},
             {"refused", judged.refused},
             {"of_other_versions", judged.of_other_versions}},
-           fmt::format("label {}: {} winners, digest {}{}\n", label.name, label.rows, label.digest, others));
+           fmt::format("label {}: {}, digest {}{}\n", label.name, label_content(winners, label.rows - winners), label.digest,
+                       others));
     return judged.refused > 0 ? ExitCode::some_failed : ExitCode::done;
 }
 
 ExitCode publish_label(Session& session) {
     expect_fleet_words(session, 3);
-    const std::string channel = fleet_word(session, 1, "a channel and a label, such as prod 2026-12-01");
-    const std::string label = fleet_word(session, 2, "a channel and a label, such as prod 2026-12-01");
+    const std::string channel = label_word(session, 1, "a channel and a label, such as prod 2026-12-01");
+    const std::string label = label_word(session, 2, "a channel and a label, such as prod 2026-12-01");
     FleetStore store(store_connection(session));
     const std::string before = store.publish(channel, label, fleet_note(session));
     answer(session, {{"channel", channel}, {"label", label}, {"before", before.empty() ? Json(nullptr) : Json(before)}},
@@ -206,11 +228,13 @@ ExitCode withdraw_results(Session& session) {
     fleet_word(session, 1, "numbers of results, as `autotune fleet list winners` shows them");
     if (fleet_note(session).empty())
         throw Error(ErrorCode::usage, "say with --note why the result is withdrawn; it is kept with it");
+    std::vector<std::int64_t> results;
+    for (std::size_t i = 1; i < session.arguments().words().size(); ++i)
+        results.push_back(parse_integer(session.arguments().words()[i], "the result", {.least = 1}));
     FleetStore store(store_connection(session));
     Json list = Json::array();
     std::string text;
-    for (std::size_t i = 1; i < session.arguments().words().size(); ++i) {
-        const std::int64_t result = parse_integer(session.arguments().words()[i], "the result", {.least = 1});
+    for (const std::int64_t result : results) {
         const std::string problem = store.withdraw(result, fleet_note(session));
         list.push_back({{"result", result}, {"problem", problem}});
         text += fmt::format("result {} of {} is withdrawn\n", result, printable(problem));
@@ -263,11 +287,15 @@ const std::vector<StoreView>& store_views() {
          {"id", "class", "shape", "device", "round(median_us::numeric, 2)", "role"},
          {"id", "class", "shape", "device", "median us", "role"}},
         {"labels",
-         {"name", "rows", "left(digest, 12)", "withdrawn", "by", "date_trunc('second', at)", "note"},
-         {"label", "winners", "digest", "withdrawn", "by", "at", "note"}},
+         {"name", "rows - verdicts", "verdicts", "left(digest, 12)", "withdrawn", "by", "date_trunc('second', at)", "note"},
+         {"label", "winners", "verdicts", "digest", "withdrawn", "by", "at", "note"}},
         {"channels",
          {"name", "label", "before", "by", "date_trunc('second', at)", "note"},
-         {"channel", "label", "before", "by", "at", "note"}}};
+         {"channel", "label", "before", "by", "at", "note"}},
+        {"verdicts",
+         {"rival", "device", "round(in_stream::numeric, 3)", "round(in_graphs::numeric, 3)", "role", "left(measured, 10)",
+          "problem"},
+         {"against", "device", "in a stream", "in a graph", "role", "date", "problem"}}};
     return *all;
 }
 
@@ -331,6 +359,7 @@ Command fleet_command() {
                 std::vector<Flag>{
                     store_flag(),
                     {"note", "TEXT", "freeze, publish, withdraw: why; kept with the change", false, {}},
+                    {"no-verdicts", "", "freeze: winners alone", false, {}},
                     {"device-key", "KEY", "want: the kind of GPU, as `fleet list` shows it; default this GPU's", false, {}}} +
                 problem_flags() + std::vector<Flag>{shapes_flag(), full_flag(), dry_run_flag(), templates_flag()} +
                 device_flags() + output_flags() + std::vector<Flag>{kernel_flag()},

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "db/verdicts.h"
 #include "src/catalogue/sha256.h"
 #include "src/core/error.h"
 #include "tools/cli/command.h"
@@ -35,17 +36,34 @@ std::string posted_text(const fleet::PostReport& report) {
                        report.wanted.raised, report.wanted.known, report.wanted.refused);
 }
 
+// Nothing for the many hosts whose programs have no patch.
+std::string verdicts_text(const fleet::VerdictsPosted& posted) {
+    if (posted.verdicts == 0) return "";
+    if (posted.is_unchanged) return fmt::format("verdicts: {}, posted already\n", posted.verdicts);
+    return fmt::format("verdicts: {} new to the fleet, {} known, {} refused\n", posted.report.added, posted.report.known,
+                       posted.report.refused);
+}
+
 Json pulled_json(const fleet::Pulled& pulled) {
-    return {{"name", pulled.label.name},
-            {"digest", pulled.label.digest},
-            {"rows", pulled.label.rows},
-            {"file", pulled.path},
-            {"new", pulled.is_new}};
+    return {{"name", pulled.label.name},   {"digest", pulled.label.digest}, {"rows", pulled.label.rows - pulled.verdicts},
+            {"verdicts", pulled.verdicts}, {"file", pulled.path},           {"new", pulled.is_new}};
 }
 
 std::string pulled_text(const fleet::Pulled& pulled) {
-    return fmt::format("label {}: {} winners, {}, {}\n", printable(pulled.label.name), pulled.label.rows,
+    return fmt::format("label {}: {}, {}, {}\n", printable(pulled.label.name),
+                       label_content(pulled.label.rows - pulled.verdicts, pulled.verdicts),
                        pulled.is_new ? "new here" : "here already", printable(pulled.path));
+}
+
+fleet::VerdictsPosted post_verdicts_of(Session& session, fleet::FleetStore& store, const std::string& state_path) {
+    db::OpenOptions options = session.store_options();
+    options.on_warning = {};  // the database has told them
+    options.read_only = options.missing_is_empty = true;
+    options.create = false;
+    const fleet::VerdictsPosted posted = fleet::post_verdicts(store, db::read_verdicts(options, ""), state_path);
+    if (!posted.not_noted.empty())
+        session.warn("which verdicts were posted cannot be noted (" + posted.not_noted + "); they are posted again");
+    return posted;
 }
 
 // Misses go first: they are small, and a label that cannot be had keeps nobody from asking.
@@ -67,6 +85,14 @@ ExitCode sync_with_store(Session& session, const std::string& label, const std::
             session.warn("what was posted cannot be noted in " + folder + " (" + posted.not_noted + "); it will count twice");
         json["misses"] = posted_json(posted);
         if (session.plain()) session.out() << posted_text(posted);
+        const fleet::VerdictsPosted verdicts =
+            post_verdicts_of(session, store, posted_path(folder, session.database_path()) + ".verdicts");
+        some_refused = some_refused || verdicts.report.refused > 0;
+        json["verdicts"] = {{"in_database", verdicts.verdicts},
+                            {"added", verdicts.report.added},
+                            {"known", verdicts.report.known},
+                            {"refused", verdicts.report.refused}};
+        if (session.plain()) session.out() << verdicts_text(verdicts);
     }
     if (!label.empty()) {
         const fleet::Pulled pulled = fleet::pull_label(store, label, folder);
@@ -78,7 +104,11 @@ ExitCode sync_with_store(Session& session, const std::string& label, const std::
 }
 
 ExitCode run_sync(Session& session, const Arguments& arguments) {
-    const std::string label = arguments.text("label", session.environment().get("AUTOTUNE_LABEL").value_or(""));
+    std::string label = session.environment().get("AUTOTUNE_LABEL").value_or("");
+    // Programs may name a file. It is brought by other means.
+    if (label.find('/') != std::string::npos) label.clear();
+    label = arguments.text("label", label);
+    if (!label.empty()) require_label_name(label);
     const std::string folder = fleet_folder(session);
     if (!arguments.has("from")) return sync_with_store(session, label, folder);
     if (arguments.has("store"))
@@ -93,7 +123,7 @@ ExitCode run_sync(Session& session, const Arguments& arguments) {
 
 Command sync_command() {
     return {.name = "sync",
-            .about = "tell the fleet what programs here missed, and bring its label of winners",
+            .about = "tell the fleet what programs here missed and how patches did, and bring its label of winners",
             .examples = {"autotune sync --store postgresql://host/fleet --label prod",
                          "autotune sync --from 2026-12-01.jsonl --label prod"},
             .flags =
@@ -102,7 +132,7 @@ Command sync_command() {
                     {"label", "NAME", "the label, or the channel, to bring; default AUTOTUNE_LABEL, else none", false, {}},
                     {"from", "FILE", "take the label from a file that sync made elsewhere", false, {}},
                     {"folder", "DIR", "folder of labels; default AUTOTUNE_FLEET, else the data folder's", false, {}},
-                    {"no-misses", "", "post nothing: a server that only reads is enough", false, {}}} +
+                    {"no-misses", "", "post neither misses nor verdicts: a server that only reads is enough", false, {}}} +
                 store_flags() + output_flags() + std::vector<Flag>{templates_flag(), kernel_flag()},
             .takes_op_options = false,
             .words = "",

@@ -1,6 +1,7 @@
 #include "tools/cli/shared/fleet_services.h"
 
 #include "src/core/error.h"
+#include "src/dispatch/stored/label_file.h"
 
 namespace autotune::cli {
 
@@ -21,6 +22,16 @@ fleet::Connection::Options store_connection(Session& session) {
     if (address.empty())
         throw Error(ErrorCode::usage, "no store is named; give --store postgresql://HOST/DATABASE, or set AUTOTUNE_STORE");
     return {.address = address, .program = "autotune " + session.program().version};
+}
+
+void require_label_name(const std::string& name) {
+    if (!dispatch::is_label_name(name))
+        throw Error(ErrorCode::usage,
+                    "'" + name + "' is no name of a label or channel: small letters, digits, '.', '_' and '-', at most 64");
+}
+
+std::string label_content(std::int64_t winners, std::int64_t verdicts) {
+    return std::to_string(winners) + " winners" + (verdicts == 0 ? "" : " and " + std::to_string(verdicts) + " verdicts");
 }
 
 std::string fleet_folder(Session& session) {

@@ -13,6 +13,10 @@ Flag store_flag();
 std::string store_address(Session& session);
 // How to connect to it. Throws Error{usage} if no store is named.
 fleet::Connection::Options store_connection(Session& session);
+// Throws Error{usage} for another text.
+void require_label_name(const std::string& name);
+// "3 winners", "3 winners and 2 verdicts".
+std::string label_content(std::int64_t winners, std::int64_t verdicts);
 // The folder of labels: --folder, AUTOTUNE_FLEET, or `fleet` in the data folder.
 std::string fleet_folder(Session& session);
 

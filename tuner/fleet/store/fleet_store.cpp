@@ -157,6 +157,38 @@ WantReport FleetStore::want(const std::vector<Wanted>& wanted, int priority) {
     return all;
 }
 
+VerdictReport FleetStore::post_verdicts(const std::vector<PostedVerdict>& verdicts) {
+    VerdictReport all;
+    for (std::size_t begin = 0; begin < verdicts.size(); begin += kMostWanted) {
+        nlohmann::json list = nlohmann::json::array();
+        for (std::size_t i = begin; i < std::min(begin + kMostWanted, verdicts.size()); ++i)
+            list.push_back({{"problem", verdicts[i].problem},
+                            {"device", verdicts[i].device},
+                            {"rival", verdicts[i].rival},
+                            {"in_stream", verdicts[i].in_stream},
+                            {"in_graphs", verdicts[i].in_graphs},
+                            {"measured", verdicts[i].measured}});
+        const Rows rows = connection_.query("SELECT * FROM autotune.post_verdicts($1)", {list.dump()});
+        all.added += rows.integer(0, 0);
+        all.known += rows.integer(0, 1);
+        all.refused += rows.integer(0, 2);
+    }
+    return all;
+}
+
+std::vector<PostedVerdict> FleetStore::verdicts() {
+    std::vector<PostedVerdict> all;
+    for (std::int64_t after = 0;;) {
+        const Rows rows =
+            connection_.query("SELECT * FROM autotune.verdicts_after($1, $2)", {number(after), number(kMostWanted)});
+        if (rows.empty()) return all;
+        for (std::size_t i = 0; i < rows.rows.size(); ++i)
+            all.push_back(
+                {rows.text(i, 1), rows.text(i, 2), rows.text(i, 3), rows.number(i, 4), rows.number(i, 5), rows.text(i, 6)});
+        after = rows.integer(rows.rows.size() - 1, 0);
+    }
+}
+
 std::optional<LabelFacts> FleetStore::label(const std::string& name) {
     const Rows rows = connection_.query("SELECT * FROM autotune.label_named($1)", {name});
     if (rows.empty()) return std::nullopt;

@@ -41,6 +41,16 @@ struct LabelFacts {
     std::int64_t rows = 0;
 };
 
+// How a kernel does beside another library's, as the patch of a program found it.
+struct PostedVerdict {
+    std::string problem, device, rival;
+    double in_stream = 0, in_graphs = 0;
+    std::string measured;  // UTC, ISO 8601
+};
+struct VerdictReport {
+    std::int64_t added = 0, known = 0, refused = 0;
+};
+
 struct StoreVersion {
     int version = 0;  // 0: no schema
     int oldest = 0;
@@ -76,11 +86,15 @@ class FleetStore {
 
     // For clients.
     WantReport want(const std::vector<Wanted>& wanted, int priority);
+    // Of one problem, device and rival the store keeps the newest.
+    VerdictReport post_verdicts(const std::vector<PostedVerdict>& verdicts);
     std::optional<LabelFacts> label(const std::string& name);
     std::vector<StoredLine> label_lines(const std::string& label, std::int64_t after, int most);
 
     // For curators.
     std::vector<StoredLine> winners(std::int64_t after, int most);
+    // All of them.
+    std::vector<PostedVerdict> verdicts();
     // Freezes the lines in their order, in one transaction. A label never changes.
     LabelFacts freeze(const std::string& label, const std::string& note, const std::vector<StoredLine>& lines);
     // Returns the label that the channel showed before.

@@ -549,6 +549,84 @@ CREATE VIEW autotune.channels AS
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA autotune FROM PUBLIC;
 )sql";
 
+// How kernels do beside another library's in programs, as patches of PyTorch found it. Problems may be longer than a key of an
+// index.
+constexpr const char* kVerdicts = R"sql(
+INSERT INTO autotune.setting VALUES ('most_verdicts', 50000, 'verdicts of patches; further ones are refused');
+
+CREATE FUNCTION autotune.is_verdict(problem text, device text, rival text, in_stream double precision, in_graphs double precision, measured text)
+RETURNS bool LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(octet_length(problem) BETWEEN 1 AND 4000 AND octet_length(device) BETWEEN 1 AND 256 AND octet_length(rival) BETWEEN 1 AND 256
+                    AND (problem || device || rival) !~ '[\x01-\x1f\x7f]' AND in_stream > 1e-6 AND in_stream < 1e6
+                    AND in_graphs > 1e-6 AND in_graphs < 1e6
+                    AND measured ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', false) $$;
+
+CREATE TABLE autotune.verdict(
+    id bigint GENERATED ALWAYS AS IDENTITY UNIQUE, key bytea PRIMARY KEY,
+    problem text NOT NULL, device text NOT NULL, rival text NOT NULL, in_stream double precision NOT NULL, in_graphs double precision NOT NULL,
+    measured text NOT NULL, CHECK (autotune.is_verdict(problem, device, rival, in_stream, in_graphs, measured)),
+    role name NOT NULL DEFAULT session_user, at timestamptz NOT NULL DEFAULT now());
+
+-- p_verdicts: an array of {problem, device, rival, in_stream, in_graphs, measured}. Of one problem, device and rival the newest stays.
+CREATE FUNCTION autotune.post_verdicts(p_verdicts json) RETURNS TABLE(added int, known int, refused int)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = autotune, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    one record;
+    room bigint;
+    was_new bool;
+    latest text := to_char(now() AT TIME ZONE 'UTC' + interval '1 day', 'YYYY-MM-DD"T"HH24:MI:SS"Z"');
+BEGIN
+    added := 0; known := 0; refused := 0;
+    IF json_typeof(p_verdicts) IS DISTINCT FROM 'array' OR json_array_length(p_verdicts) > 1000 THEN
+        RAISE EXCEPTION 'verdicts come as a list of at most 1000' USING ERRCODE = 'AT422';
+    END IF;
+    room := number('most_verdicts') - (SELECT count(*) FROM verdict);
+    -- Sorted, so that two clients never wait for each other's rows.
+    FOR one IN SELECT sha256(convert_to(concat_ws(E'\n', x.problem, x.device, x.rival), 'UTF8')) AS key, x.*
+               FROM json_to_recordset(p_verdicts) AS x(problem text, device text, rival text, in_stream double precision,
+                                                       in_graphs double precision, measured text) ORDER BY 1, x.measured LOOP
+        IF NOT is_verdict(one.problem, one.device, one.rival, one.in_stream, one.in_graphs, one.measured) OR one.measured > latest THEN
+            refused := refused + 1;
+        ELSIF room <= 0 AND NOT EXISTS (SELECT FROM verdict v WHERE v.key = one.key) THEN
+            refused := refused + 1;
+        ELSE
+            INSERT INTO verdict AS v(key, problem, device, rival, in_stream, in_graphs, measured)
+            VALUES (one.key, one.problem, one.device, one.rival, one.in_stream, one.in_graphs, one.measured)
+            ON CONFLICT (key) DO UPDATE SET in_stream = excluded.in_stream, in_graphs = excluded.in_graphs, measured = excluded.measured,
+                                            role = session_user, at = now() WHERE v.measured < excluded.measured
+            RETURNING v.xmax = 0 INTO was_new;
+            IF NOT FOUND THEN
+                known := known + 1;
+            ELSE
+                added := added + 1;
+                room := room - was_new::int;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN NEXT;
+EXCEPTION WHEN data_exception THEN
+    RAISE EXCEPTION 'the verdicts cannot be read: %', SQLERRM USING ERRCODE = 'AT422';
+END $$;
+
+CREATE FUNCTION autotune.verdicts_after(p_after bigint, p_most int)
+RETURNS TABLE(id bigint, problem text, device text, rival text, in_stream double precision, in_graphs double precision, measured text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = autotune, pg_temp AS $$
+    SELECT v.id, v.problem, v.device, v.rival, v.in_stream, v.in_graphs, v.measured FROM verdict v
+    WHERE v.id > p_after ORDER BY v.id LIMIT least(p_most, 10000) $$;
+
+CREATE VIEW autotune.verdicts AS
+    SELECT problem, device, rival, in_stream, in_graphs, role, measured FROM autotune.verdict;
+-- Lines of verdicts have no result.
+CREATE OR REPLACE VIEW autotune.labels AS
+    SELECT l.name, encode(l.digest, 'hex') AS digest, l.rows, l.by, l.at, l.note,
+           (SELECT count(*) FROM autotune.label_line x JOIN autotune.withdrawal w USING (result) WHERE x.label = l.name) AS withdrawn,
+           (SELECT count(*) FROM autotune.label_line x WHERE x.label = l.name AND x.result = 0) AS verdicts
+    FROM autotune.label l WHERE l.digest IS NOT NULL;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA autotune FROM PUBLIC;
+)sql";
+
 // Roles belong to the whole cluster: they may exist already, and making one may need another right than making tables does.
 constexpr const char* kRoles = R"sql(
 DO $$
@@ -567,10 +645,11 @@ GRANT USAGE ON SCHEMA autotune TO autotune_worker, autotune_client, autotune_cur
 GRANT EXECUTE ON FUNCTION autotune.version() TO autotune_worker, autotune_client, autotune_curator;
 GRANT EXECUTE ON FUNCTION autotune.enlist, autotune.claim, autotune.beat, autotune.complete, autotune.fail, autotune.reap
     TO autotune_worker;
-GRANT EXECUTE ON FUNCTION autotune.want, autotune.label_named, autotune.label_lines TO autotune_client, autotune_curator;
+GRANT EXECUTE ON FUNCTION autotune.want, autotune.label_named, autotune.label_lines, autotune.post_verdicts
+    TO autotune_client, autotune_curator;
 GRANT EXECUTE ON FUNCTION autotune.winners_after, autotune.freeze_begin, autotune.freeze_lines, autotune.freeze_end, autotune.publish,
-    autotune.withdraw, autotune.retry, autotune.reap TO autotune_curator;
-GRANT SELECT ON autotune.queue, autotune.failures, autotune.workers, autotune.winners, autotune.labels, autotune.channels,
+    autotune.withdraw, autotune.retry, autotune.reap, autotune.verdicts_after TO autotune_curator;
+GRANT SELECT ON autotune.queue, autotune.failures, autotune.workers, autotune.winners, autotune.labels, autotune.channels, autotune.verdicts,
     autotune.schema_step, autotune.setting TO autotune_curator;
 )sql";
 
@@ -581,8 +660,8 @@ const char* schema_roles() {
 }
 
 const std::vector<SchemaStep>& schema_steps() {
-    static const auto* const steps =
-        new std::vector<SchemaStep>{{1, 1, "queue, results and labels", std::string(kTables) + kQueue + kCuration}};
+    static const auto* const steps = new std::vector<SchemaStep>{
+        {1, 1, "queue, results and labels", std::string(kTables) + kQueue + kCuration}, {2, 1, "verdicts of patches", kVerdicts}};
     return *steps;
 }
 

@@ -6,7 +6,7 @@
 namespace autotune::fleet {
 
 // The schema that this version was made for. A store of a newer schema works as long as its `oldest` is not above this.
-inline constexpr int kSchema = 1;
+inline constexpr int kSchema = 2;
 
 // One forward step of the store's schema: statements that run in one transaction.
 struct SchemaStep {

@@ -6,9 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "db/text/verdict_line.h"
 #include "src/catalogue/sha256.h"
 #include "src/core/error.h"
 #include "src/core/system/private_folder.h"
@@ -53,9 +55,9 @@ void check_lines(const Label& label, const std::string& from) {
         rest.remove_prefix(line.size() + 1);
         try {
             if (line.size() > dispatch::kMostLabelLineBytes) throw Error(ErrorCode::database, "it is longer than 1 MiB");
-            records::from_json_line(line);
+            if (!db::is_verdict_line(line)) records::from_json_line(line);
         } catch (const Error& error) {
-            throw Error(ErrorCode::database, "label " + label.name + " of " + from + " is refused: winner " +
+            throw Error(ErrorCode::database, "label " + label.name + " of " + from + " is refused: line " +
                                                  std::to_string(number) + ": " + error.what());
         }
     }
@@ -63,7 +65,8 @@ void check_lines(const Label& label, const std::string& from) {
 
 // A new label's file is complete under its name at once. A channel is a link to it.
 Pulled keep(Label label, bool is_new, const std::string& channel, const std::string& folder) {
-    Pulled pulled{std::move(label), "", is_new, ""};
+    const auto verdicts = static_cast<std::int64_t>(dispatch::verdicts_of(label).size());
+    Pulled pulled{std::move(label), verdicts, "", is_new, ""};
     pulled.path = dispatch::label_path(folder, pulled.label.name);
     const std::error_code unwritten = is_new ? replace_file(pulled.path, dispatch::label_text(pulled.label)) : std::error_code();
     if (unwritten)
@@ -146,6 +149,25 @@ PostReport post_misses(FleetStore& store, const db::WinnerStore& misses, const C
     make_folder(std::filesystem::path(state_path).parent_path().string());
     if (const std::error_code failed = replace_file(state_path, json(counts).dump() + "\n")) report.not_noted = failed.message();
     return report;
+}
+
+VerdictsPosted post_verdicts(FleetStore& store, const std::vector<db::Verdict>& verdicts, const std::string& state_path) {
+    VerdictsPosted posted;
+    posted.verdicts = verdicts.size();
+    std::string text;
+    std::vector<PostedVerdict> list;
+    for (const db::Verdict& each : verdicts) {
+        text += db::verdict_line(each) + "\n";
+        list.push_back({each.problem, each.device, each.rival, each.in_stream, each.in_graphs, each.date});
+    }
+    const std::string digest = sha256_hex(text) + "\n";
+    const FileContent before = read_regular_file(state_path, kMostStateBytes);
+    posted.is_unchanged = verdicts.empty() || (before.is_read && before.text == digest);
+    if (posted.is_unchanged) return posted;
+    posted.report = store.post_verdicts(list);
+    make_folder(std::filesystem::path(state_path).parent_path().string());
+    if (const std::error_code failed = replace_file(state_path, digest)) posted.not_noted = failed.message();
+    return posted;
 }
 
 Pulled pull_label(FleetStore& store, const std::string& name, const std::string& folder) {

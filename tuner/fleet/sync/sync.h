@@ -22,8 +22,18 @@ struct PostReport {
 PostReport post_misses(FleetStore& store, const db::WinnerStore& misses, const Catalogue& catalogue,
                        const std::string& state_path);
 
+// Posts the verdicts of a local database if they changed since the last time; `state_path` remembers which were posted.
+struct VerdictsPosted {
+    VerdictReport report;
+    std::size_t verdicts = 0;  // in the database
+    bool is_unchanged = false;
+    std::string not_noted{};
+};
+VerdictsPosted post_verdicts(FleetStore& store, const std::vector<db::Verdict>& verdicts, const std::string& state_path);
+
 struct Pulled {
-    dispatch::Label label;  // without its lines
+    dispatch::Label label;      // without its lines
+    std::int64_t verdicts = 0;  // of its rows
     std::string path;
     bool is_new = false;   // false: the folder had it already
     std::string before{};  // the label that the channel's name showed here before
