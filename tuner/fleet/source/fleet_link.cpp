@@ -10,7 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kMostRetry_s = 30;
+// With the jitter 30 s: a lease of 45 s is renewed in time while the store answers heartbeats alone.
+constexpr double kMostRetry_s = 20;
 
 std::string random_uuid() {
     std::random_device device;
@@ -216,10 +217,12 @@ bool FleetLink::work_once() {
         const std::lock_guard lock(mutex_);
         has_reports = !reports_.empty();
     }
-    if (has_reports) {
-        send_report();
-    } else if (Clock::now() >= beat_at_) {
+    // First, because a store whose disk is full refuses results for a long time and renews leases.
+    if (Clock::now() >= beat_at_) {
         beat();
+        if (has_reports) return true;  // whether the store is well is seen then
+    } else if (has_reports) {
+        send_report();
     } else if (!claim_for_a_lane()) {
         return false;
     }

@@ -16,6 +16,12 @@ void FleetSource::pass_on_remarks() {
     for (const std::string& each : link_.remarks()) observer().on_remark(each);
 }
 
+// An item that was claimed for the lane meanwhile would stay leased to it.
+void FleetSource::lane_out(const LaneView& lane) {
+    link_.give_back(lane.index);
+    IdleSource::lane_out(lane);
+}
+
 bool FleetSource::is_exhausted() const {
     const bool is_over = IdleSource::is_exhausted();
     if (is_over) link_.stop_claiming();

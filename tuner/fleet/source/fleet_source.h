@@ -20,6 +20,7 @@ class FleetSource : public IdleSource {
                 const IdleOptions& options, const std::atomic<bool>* stop, IdleObserver& observer);
 
     std::optional<Item> take(const LaneView& lane, bool is_ahead) override;
+    void lane_out(const LaneView& lane) override;
     bool is_exhausted() const override;
     void done(const LaneView& lane, std::size_t id, SweepItem item) override;
     void failed(std::size_t id, Failure why, const std::string& detail) override;
