@@ -1,16 +1,20 @@
 """A PostgreSQL server and hosts with the scripted driver, for tests of a whole fleet."""
 
+import contextlib
 import glob
 import json
 import os
 import pathlib
 import pwd
-import random
+import select
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -33,9 +37,10 @@ def children(pid):
 
 
 class Postgres:
-    """A server on a Unix socket in a temporary folder, run as an ordinary user."""
+    """A server on a Unix socket in a temporary folder, run as an ordinary user. `settings`: such as "max_connections=12"."""
 
-    def __init__(self):
+    def __init__(self, *settings):
+        self.settings = settings
         self.bin = programs()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="autotune-pg-", dir="/tmp"))
         self.user = {}
@@ -43,8 +48,12 @@ class Postgres:
             who = pwd.getpwnam("postgres")
             os.chown(self.folder, who.pw_uid, who.pw_gid)
             self.user = {"user": who.pw_uid, "group": who.pw_gid, "extra_groups": []}
-        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
+        self.log = open(self.folder / "log", "ab")
+        self.make_data()
         self.start()
+
+    def make_data(self):
+        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C")
 
     def environment(self):
         return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "PGHOST": str(self.folder), "PGUSER": "postgres"}
@@ -60,16 +69,26 @@ class Postgres:
         return self.run("psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, text=text).strip()
 
     def start(self):
+        until(lambda: not self.remains(), 60, "the processes of the server before")
         self.process = subprocess.Popen(
-            [self.bin / "postgres", "-D", self.folder / "data", "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off",
-             "-c", "shared_buffers=64MB", "-c", "max_connections=200"],
-            stdout=open(self.folder / "log", "ab"), stderr=subprocess.STDOUT, env=self.environment(), cwd="/", **self.user)
+            [self.bin / "postgres", "-D", self.folder / "data", "-k", self.folder,
+             *[word for each in ("listen_addresses=", "fsync=off", "shared_buffers=64MB", "max_connections=200", *self.settings) for word in ("-c", each)]],
+            stdout=self.log, stderr=subprocess.STDOUT, env=self.environment(), cwd="/", **self.user)
         for _ in range(600):
             try:
                 return self.sql("SELECT 1", "postgres")
             except RuntimeError:
                 time.sleep(0.05)
         raise RuntimeError("PostgreSQL does not start: " + pathlib.Path(self.folder, "log").read_text()[-2000:])
+
+    def remains(self):
+        """Whether a process of a killed server is still there: with shared memory of its own, another one cannot start."""
+        words = os.fsencode(self.folder / "data")
+        for each in pathlib.Path("/proc").glob("[0-9]*/cwd"):
+            with contextlib.suppress(OSError):
+                if os.fsencode(os.readlink(each)) == words:
+                    return True
+        return False
 
     def stop(self, how=signal.SIGQUIT):
         self.process.send_signal(how)
@@ -81,7 +100,73 @@ class Postgres:
     def close(self):
         if self.process.poll() is None:
             self.stop()
+        self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Standby(Postgres):
+    """A copy of a server that follows it until promote()."""
+
+    def __init__(self, primary):
+        self.primary = primary
+        super().__init__()
+
+    def make_data(self):
+        self.run("pg_basebackup", "-h", self.primary.folder, "-D", self.folder / "data", "-R", "-c", "fast", "--no-sync")
+
+    def promote(self):
+        self.run("pg_ctl", "-D", self.folder / "data", "-w", "promote")
+
+
+class Proxy:
+    """A TCP proxy before a server's socket that can keep all bytes back, or reset its connections and refuse others."""
+
+    def __init__(self, server):
+        self.target = str(server.folder / ".s.PGSQL.5432")
+        self.stalls = self.cuts = self.ends = False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.pairs = []
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.ends:
+            if self.cuts:
+                for client, server in self.pairs:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+                    client.close()
+                    server.close()
+                self.pairs = []
+            if self.stalls:
+                time.sleep(0.02)
+                continue
+            ready, _, _ = select.select([self.listener, *[each for pair in self.pairs for each in pair]], [], [], 0.05)
+            if self.listener in ready:
+                client, _ = self.listener.accept()
+                server = socket.socket(socket.AF_UNIX)
+                try:
+                    server.connect(self.target)
+                    self.pairs.append((client, server))
+                except OSError:
+                    client.close()
+            for pair in list(self.pairs):
+                for one, other in (pair, pair[::-1]):
+                    if one in ready and pair in self.pairs:
+                        try:
+                            data = one.recv(65536)
+                            other.sendall(data)
+                        except OSError:
+                            data = b""
+                        if not data:
+                            self.pairs.remove(pair)
+                            one.close()
+                            other.close()
+
+    def close(self):
+        self.ends = True
+        self.thread.join()
+        self.listener.close()
 
 
 class Host:
@@ -107,9 +192,10 @@ class Host:
             raise AssertionError(f"autotune {' '.join(map(str, words))}: exit {done.returncode}, not {expect}: {done.stdout}{done.stderr}")
         return done
 
-    def worker(self, store, *words):
+    def worker(self, store, *words, before=()):
+        """`before`: a command that runs it."""
         with open(self.home / "worker.txt", "ab") as log:
-            return subprocess.Popen([self.build / "tools/autotune", "worker", "--store", store, "--idle", "0", *words],
+            return subprocess.Popen([*before, self.build / "tools/autotune", "worker", "--store", store, "--idle", "0", *words],
                                     env=self.environment(), stdout=log, stderr=log, cwd=self.home)
 
     def said(self):

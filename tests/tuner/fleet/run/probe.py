@@ -1,11 +1,13 @@
 """A program that uses the library: plans products in an order and prints which kernel serves each.
 
-usage: probe.py LIBRARY COUNT forward|backward [POLICY]. Prints {"plans": {...}, "agreement": hex, "parts": {...}, "warnings": [...]}.
+usage: probe.py LIBRARY COUNT forward|backward [POLICY]. Prints {"plans": {...}, "agreement": hex, "parts": {...}, "warnings": [...],
+"slowest_s": of a plan}.
 """
 import ctypes
 import json
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
 from machine import Driver  # noqa: E402
@@ -53,18 +55,20 @@ def main():
     problems = [(1 + 7 * (i // 5), 64 * (1 + i % 5), 128) for i in range(count)]
     if sys.argv[3] == "backward":
         problems.reverse()
-    plans = {}
+    plans, slowest = {}, 0.0
     for m, n, k in problems:
         problem = Gemm(ctypes.sizeof(Gemm), m=m, n=n, k=k, beta=1)
         plan, origin = ctypes.c_void_p(), ctypes.c_int()
+        begun = time.monotonic()
         check(library.autotune_gemm_plan(handle, ctypes.byref(problem), ctypes.byref(plan)))
+        slowest = max(slowest, time.monotonic() - begun)
         check(library.autotune_plan_origin(plan, ctypes.byref(origin)))
         plans[f"{m}x{n}x{k}"] = library.autotune_origin_string(origin).decode() + " " + library.autotune_plan_candidate(plan).decode()
         library.autotune_plan_destroy(plan)
     library.autotune_flush_misses(handle)
     library.autotune_destroy(handle)
     parts = dict(line.split(" ", 1) for line in text.value.decode().splitlines())
-    print(json.dumps({"plans": plans, "agreement": digest.raw.hex(), "parts": parts, "warnings": warnings}))
+    print(json.dumps({"plans": plans, "agreement": digest.raw.hex(), "parts": parts, "warnings": warnings, "slowest_s": slowest}))
 
 
 main()
