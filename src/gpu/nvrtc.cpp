@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "src/core/error.h"
+#include "src/gpu/kernel_names.h"
 #include "src/gpu/shared_library.h"
 
 namespace autotune::gpu {
@@ -26,6 +27,8 @@ struct Nvrtc::Api {
     decltype(&nvrtcGetProgramLog) log = nullptr;
     decltype(&nvrtcGetCUBINSize) cubin_size = nullptr;
     decltype(&nvrtcGetCUBIN) cubin = nullptr;
+    decltype(&nvrtcAddNameExpression) add_name = nullptr;
+    decltype(&nvrtcGetLoweredName) lowered_name = nullptr;
 
     // Why this library cannot be used; empty if it can.
     std::string bind(const SharedLibrary& library) {
@@ -33,7 +36,8 @@ struct Nvrtc::Api {
                               library.find("nvrtcCreateProgram", create) && library.find("nvrtcDestroyProgram", destroy) &&
                               library.find("nvrtcCompileProgram", compile) && library.find("nvrtcGetProgramLogSize", log_size) &&
                               library.find("nvrtcGetProgramLog", log) && library.find("nvrtcGetCUBINSize", cubin_size) &&
-                              library.find("nvrtcGetCUBIN", cubin);
+                              library.find("nvrtcGetCUBIN", cubin) && library.find("nvrtcAddNameExpression", add_name) &&
+                              library.find("nvrtcGetLoweredName", lowered_name);
         path = library.path();
         if (!complete) return "is not an NVRTC that makes cubins";
         if (version(&major, &minor) != NVRTC_SUCCESS) return "does not tell its version";
@@ -115,6 +119,11 @@ class Program {
 // ptxas reports a lack of memory as a program that it cannot compile.
 bool speaks_of_memory(const std::string& log) {
     return log.find("emory allocation failure") != std::string::npos || log.find("out of memory") != std::string::npos;
+}
+
+void replace_all(std::string& text, const std::string& from, const std::string& to) {
+    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+        text.replace(at, from.size(), to);
 }
 
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
@@ -201,6 +210,12 @@ Nvrtc::Output Nvrtc::compile(const Source& source) const {
         return output;
     }
     const Program program(raw, api_->destroy);
+    for (const auto& [name, expression] : source.kernel_names) {
+        result = api_->add_name(program.get(), expression.c_str());
+        if (result == NVRTC_SUCCESS) continue;
+        output.log = "NVRTC refused the name '" + expression + "': " + api_->error_string(result);
+        return output;
+    }
     const std::vector<const char*> options = pointers(source.options);
     result = api_->compile(program.get(), static_cast<int>(options.size()), options.data());
     if (result == NVRTC_ERROR_OUT_OF_MEMORY) throw std::bad_alloc();
@@ -216,6 +231,18 @@ Nvrtc::Output Nvrtc::compile(const Source& source) const {
         output.cubin.resize(cubin_bytes);
         output.ok = api_->cubin(program.get(), reinterpret_cast<char*>(output.cubin.data())) == NVRTC_SUCCESS;
     }
+    std::vector<std::pair<std::string, std::string>> names;
+    for (const auto& [name, expression] : source.kernel_names) {
+        const char* lowered = nullptr;
+        if (!output.ok || api_->lowered_name(program.get(), expression.c_str(), &lowered) != NVRTC_SUCCESS) continue;
+        names.emplace_back(name, lowered);
+        replace_all(output.log, lowered, name);  // the report tells kernels apart by the names by which they are loaded
+    }
+    if (output.ok && names.size() < source.kernel_names.size()) {
+        output.ok = false;
+        output.log += "\nerror: NVRTC does not say what the kernels are named in its code";
+    }
+    output.cubin = with_kernel_names(std::move(output.cubin), names);
     if (!output.ok && output.log.empty()) output.log = api_->error_string(result);
     output.is_verdict = output.ok || (result == NVRTC_ERROR_COMPILATION && !speaks_of_memory(output.log));
     const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;

@@ -31,6 +31,8 @@ class Nvrtc {
         std::string name{};                                          // for messages
         std::vector<std::pair<std::string, std::string>> headers{};  // name and text of the only files that an #include can reach
         std::vector<std::string> options{};                          // only from our allow-list
+        // Kernels that are templates: the name under which they are loaded, and their expression, "ns::gemm<128, float>".
+        std::vector<std::pair<std::string, std::string>> kernel_names{};
     };
     struct Output {
         bool ok = false;

@@ -106,8 +106,9 @@ CompileResult compile(const gpu::Nvrtc& nvrtc, const CubinCache& cache, const Re
     if (auto cached = cache.find(rendered.identity); cached && cached->symbol == rendered.symbol) {
         result.compiled = std::move(cached);
     } else {
-        result =
-            from_output(nvrtc.compile({rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options}), rendered);
+        result = from_output(
+            nvrtc.compile({rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options, rendered.kernel_names}),
+            rendered);
         if (result.compiled) cache.put(*result.compiled);
     }
     if (result.compiled) result.rejected = reject_reason(result.compiled->report);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "src/gpu/kernel_names.h"
+
 namespace autotune::jit {
 namespace {
 
@@ -100,6 +102,10 @@ std::map<std::string, CubinKernel> kernels_of_cubin(std::span<const std::byte> c
         }
     }
     std::erase_if(kernels, [](const auto& each) { return each.second.code.empty(); });
+    for (const auto& [name, in_image] : gpu::kernel_names_of(cubin)) {
+        const auto found = kernels.find(in_image);
+        if (found != kernels.end()) kernels[name] = found->second;
+    }
     return kernels;
 }
 

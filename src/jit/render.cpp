@@ -214,6 +214,7 @@ Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const 
     hash.field(prefix);
     hash.field(text.hash_among(true));  // The path counts, because messages show the user's own lines.
     for (const auto& [name, value] : unit.macros) hash.field(name), hash.field(value);
+    for (const auto& [entry, expression] : unit.expressions) hash.field("kernel"), hash.field(entry), hash.field(expression);
     hash.field("headers");
     for (const KernelText& header : source.headers) hash.field(header.name), hash.field(header.text);
     hash.field("options");
@@ -226,6 +227,7 @@ Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const 
     for (const std::string& folder : source.toolkit_folders) rendered.options.push_back("-I" + folder);
     for (const KernelText& header : source.headers) rendered.headers.emplace_back(header.name, header.text);
     rendered.source = user_source(source, unit, rendered.symbol);
+    rendered.kernel_names = kernel_names(unit, rendered.symbol);
     return rendered;
 }
 
@@ -298,7 +300,8 @@ Rendered render(const Catalogue& catalogue, const Family& family, const Problem&
                     std::string(family.name()) + ": " + config.to_string() + " is not in the space: " + *reason);
     if (const auto* const user = dynamic_cast<const DefinedFamily*>(&family);
         user != nullptr && user->definition().op != nullptr) {
-        UserUnit unit{user->macros(problem, config), entry_names(user->definition().steps), {}};
+        UserUnit unit = user_unit(user->macros(problem, config), user->definition().steps,
+                                  [&](const std::string& kernel) { return user->kernel_name(kernel, problem, config); });
         if (user->definition().needs_helpers()) unit.appended = step_helpers;
         return render_source(*user, unit, identifier(family.name()), catalogue.device_text(family), target);
     }
@@ -318,7 +321,10 @@ Rendered render_reference(const Catalogue& catalogue, const Op& op, const Proble
         const auto appended = [needs_helpers = needs_helpers(steps)](const std::string& symbol) {
             return reference_helpers(symbol) + (needs_helpers ? step_helpers(symbol) : "");
         };
-        const UserUnit unit{family.macros(problem, family.definition().default_config), entry_names(steps), appended};
+        const Config& usual = family.definition().default_config;
+        UserUnit unit = user_unit(family.macros(problem, usual), steps,
+                                  [&](const std::string& kernel) { return family.kernel_name(kernel, problem, usual); });
+        unit.appended = appended;
         return render_source(family, unit, identifier(name) + "_reference", catalogue.device_text_of_reference(op), target);
     }
     return finish(catalogue,

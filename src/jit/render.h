@@ -22,6 +22,8 @@ struct Rendered {
     std::vector<std::pair<std::string, std::string>> headers;
     std::vector<std::string> options;
     std::string arch;
+    // Template kernels of a user's source: the name by which they are loaded, and their name in the source, "gemm<128, float>".
+    std::vector<std::pair<std::string, std::string>> kernel_names = {};
 };
 
 // The target of a rendering: the compiler's version changes the options and the identity.

@@ -56,13 +56,32 @@ std::string line_mark(std::size_t line, const std::string& file) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> entry_names(const std::vector<StepDefinition>& steps) {
-    std::vector<std::pair<std::string, std::string>> names;
+UserUnit user_unit(std::vector<std::pair<std::string, std::string>> macros, const std::vector<StepDefinition>& steps,
+                   const std::function<std::string(const std::string& kernel)>& name_of) {
+    UserUnit unit{std::move(macros), {}, {}, {}};
+    const auto is_in = [](const auto& all, const std::string& name) {
+        return std::any_of(all.begin(), all.end(), [&](const auto& each) { return each.first == name; });
+    };
     for (const StepDefinition& step : steps) {
         if (step.action != StepDefinition::Action::launch) continue;
-        const bool is_known =
-            std::any_of(names.begin(), names.end(), [&](const auto& each) { return each.first == step.kernel; });
-        if (!is_known) names.emplace_back(step.kernel, step.entry);
+        // Instances of one template share its name, which becomes the symbol of the first.
+        const std::string base = kernel_base_name(step.kernel);
+        if (!is_in(unit.entries, base)) unit.entries.emplace_back(base, step.entry);
+        if (is_kernel_expression(step.kernel) && !is_in(unit.expressions, step.entry))
+            unit.expressions.emplace_back(step.entry, name_of(step.kernel));
+    }
+    return unit;
+}
+
+std::vector<std::pair<std::string, std::string>> kernel_names(const UserUnit& unit, const std::string& symbol) {
+    std::vector<std::pair<std::string, std::string>> names;
+    for (const auto& [entry, expression] : unit.expressions) {
+        const std::string base = kernel_base_name(expression);
+        const auto renamed =
+            std::find_if(unit.entries.begin(), unit.entries.end(), [&](const auto& each) { return each.first == base; });
+        std::string text = expression;
+        text.replace(text.substr(0, text.find('<')).rfind(base), base.size(), symbol + renamed->second);
+        names.emplace_back(symbol + entry, std::move(text));
     }
     return names;
 }

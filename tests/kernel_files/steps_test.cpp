@@ -110,7 +110,7 @@ when = "threads == 128"
     EXPECT_EQ(std::get<I64Arg>(planned.plan.steps[0].arguments[1]).value, 16);
     EXPECT_TRUE(loaded.file.family.needs_helpers());
     EXPECT_THAT(step_helpers("user_scale"), HasSubstr("user_scale_autotune_zero_step("));
-    EXPECT_THAT(jit::entry_names(loaded.file.family.steps), SizeIs(1)) << "steps without a kernel name none";
+    EXPECT_THAT(jit::user_unit({}, loaded.file.family.steps, nullptr).entries, SizeIs(1)) << "steps without a kernel name none";
 }
 
 TEST(Data, OfASymbolIsWrittenBeforeStepsAndReference) {

@@ -63,6 +63,10 @@ std::string_view type_in_source(DType type) {
     internal_error("a type without a name in sources");
 }
 
+bool is_of_identifier(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 std::string in_source(const ExpressionValue& value, const Expression& expression) {
     if (const auto* const integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
     if (const auto* const word = std::get_if<std::string>(&value)) {
@@ -101,6 +105,7 @@ std::string FamilyDefinition::canonical_rules() const {
             number(static_cast<int>(argument.kind)), field(argument.value);
             for (const Argument& one : argument.of) number(static_cast<int>(one.kind)), field(one.value);
         }
+        if (is_kernel_expression(step.kernel)) field("kernel"), field(step.kernel);
         if (step.when != "1") field("when"), field(step.when);
         if (step.action != Step::Action::launch) field("action"), number(static_cast<int>(step.action));
         if (step.repeat != "1") field("repeat"), field(step.repeat), field(step.index);
@@ -108,6 +113,7 @@ std::string FamilyDefinition::canonical_rules() const {
     field(workspace_bytes), field(workspace_zero_bytes), number(is_deterministic ? 1 : 0);
     for (const Let& let : lets) field("let"), field(let.name), field(let.value);
     for (const std::string& constant : constants) field("constant"), field(constant);
+    for (const std::string& parameter : template_parameters) field("template"), field(parameter);
     for (const auto& [parameter, spelled] : words) {
         field("words"), field(parameter);
         for (const std::string& word : spelled) field(word);
@@ -247,15 +253,56 @@ LaunchPlan DefinedFamily::plan(const Problem& problem, const Config& config, con
     return plan;
 }
 
+std::string DefinedFamily::spelled(const Parameter& parameter, const Config& config) const {
+    const auto words = definition_.words.find(parameter.name);
+    const std::int64_t value = config[parameter.name];
+    return words == definition_.words.end() ? std::to_string(value) : words->second.at(static_cast<std::size_t>(value));
+}
+
+std::string DefinedFamily::kernel_name(const std::string& kernel, const Problem& problem, const Config& config) const {
+    if (!is_kernel_expression(kernel)) return kernel;
+    Names names(problem, lets_);
+    names.know(definition_.words);
+    const Expression::Scope scope = names.scope(&config);
+    const auto value_of = [&](const std::string& name) -> std::optional<std::string> {
+        for (const Parameter& parameter : definition_.parameters)
+            if (parameter.name == name) return spelled(parameter, config);
+        if (const Expression* const let = lets_.find(name)) return in_source(let->evaluate_value(scope), *let);
+        const auto& attributes = problem.attributes;
+        const auto attribute =
+            std::find_if(attributes.begin(), attributes.end(), [&](const auto& each) { return each.name == name; });
+        if (attribute != attributes.end()) {
+            const Expression alone(name);
+            return in_source(alone.evaluate_value(scope), alone);
+        }
+        return std::nullopt;
+    };
+    std::string out;
+    const std::size_t begin = std::min(kernel.find('<'), kernel.size());
+    out = kernel.substr(0, begin);
+    for (std::size_t at = begin; at < kernel.size();) {
+        std::size_t end = at;
+        while (end < kernel.size() && is_of_identifier(kernel[end])) ++end;
+        if (end == at) {
+            out += kernel[at++];
+            continue;
+        }
+        const std::string word = kernel.substr(at, end - at);
+        const bool is_member = at >= 2 && kernel.compare(at - 2, 2, "::") == 0;
+        const auto value = is_member ? std::nullopt : value_of(word);
+        out += value.value_or(word);
+        at = end;
+    }
+    return out;
+}
+
 std::vector<DefinedFamily::Macro> DefinedFamily::macros(const Problem& problem, const Config& config) const {
     std::vector<Macro> all;
-    for (const Parameter& parameter : definition_.parameters) {
-        if (parameter.kind != ParameterKind::compile) continue;
-        const auto words = definition_.words.find(parameter.name);
-        const std::int64_t value = config[parameter.name];
-        all.emplace_back(parameter.name, words == definition_.words.end() ? std::to_string(value)
-                                                                          : words->second.at(static_cast<std::size_t>(value)));
-    }
+    const auto& of_templates = definition_.template_parameters;
+    for (const Parameter& parameter : definition_.parameters)
+        if (parameter.kind == ParameterKind::compile &&
+            std::find(of_templates.begin(), of_templates.end(), parameter.name) == of_templates.end())
+            all.emplace_back(parameter.name, spelled(parameter, config));
     Names names(problem, lets_);
     names.know(definition_.words);
     const Expression::Scope scope = names.scope(&config);

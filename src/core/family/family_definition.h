@@ -69,6 +69,9 @@ struct FamilyDefinition {
     std::shared_ptr<const OpDefinition> op = {};
     std::vector<Let> lets = {};
     std::vector<std::string> constants = {};  // lets that the source gets as macros, in this order
+    // Compile parameters that the source gets by the names of template kernels alone: as macros they would change the templates,
+    // whose own parameters have these names.
+    std::vector<std::string> template_parameters = {};
     ParameterWords words = {};
     std::vector<Workspace> workspaces = {};  // behind `workspace_bytes`
     std::string deterministic = {};          // an expression that replaces is_deterministic; empty: none
@@ -102,6 +105,8 @@ class DefinedFamily final : public Family {
     // a constant that depends on a device.
     using Macro = std::pair<std::string, std::string>;
     std::vector<Macro> macros(const Problem& problem, const Config& config) const;
+    // The name of a step's kernel for a config: "gemm<128, float>" for "gemm<BM, T>". Only what stands in <> changes.
+    std::string kernel_name(const std::string& kernel, const Problem& problem, const Config& config) const;
 
   private:
     struct Rule {
@@ -109,6 +114,8 @@ class DefinedFamily final : public Family {
         std::string reason;
     };
     Expression parsed(const std::string& text) const;
+    // A parameter's value as the source gets it.
+    std::string spelled(const Parameter& parameter, const Config& config) const;
     void check_names() const;
     std::vector<std::string> parameters_in(const Expression& expression) const;
 

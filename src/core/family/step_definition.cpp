@@ -214,6 +214,17 @@ std::vector<LaunchStep> StepMaker::make(const Problem& problem, const Expression
     return all;
 }
 
+bool is_kernel_expression(const std::string& kernel) {
+    return kernel.find_first_of("<:") != std::string::npos;
+}
+
+std::string kernel_base_name(const std::string& kernel) {
+    std::string name = kernel.substr(0, kernel.find('<'));
+    if (const std::size_t colon = name.rfind(':'); colon != std::string::npos) name = name.substr(colon + 1);
+    const std::size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
+    return first == std::string::npos ? "" : name.substr(first, last - first + 1);
+}
+
 bool needs_helpers(const std::vector<StepDefinition>& steps) {
     return std::any_of(steps.begin(), steps.end(),
                        [](const StepDefinition& step) { return step.action != StepDefinition::Action::launch; });

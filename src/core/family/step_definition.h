@@ -49,7 +49,7 @@ struct StepDefinition {
     std::string programmatic_dependent = "0";
     std::vector<Argument> arguments = {};
     std::string when = "1";   // 0: the step is omitted
-    std::string kernel = {};  // its name in a user's source; empty in templates
+    std::string kernel = {};  // its name in a user's source, such as "scale" or "ns::gemm<BM, T>"; empty in templates
     Action action = Action::launch;
     // Consecutive steps with the same `repeat` and `index` are a loop: all of them, in order, for index 0, 1, ... repeat - 1.
     std::string repeat = "1";
@@ -57,6 +57,11 @@ struct StepDefinition {
 
     bool loops_with(const StepDefinition& other) const { return repeat == other.repeat && index == other.index; }
 };
+
+// Whether a kernel's name is an expression of C++, such as "ns::gemm<BM, T>", and no C name.
+bool is_kernel_expression(const std::string& kernel);
+// "gemm" of "ns::gemm<BM, T>".
+std::string kernel_base_name(const std::string& kernel);
 
 // The kernels that zero and copy steps launch, as text. Their names begin with `symbol`.
 std::string step_helpers(const std::string& symbol);

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "src/core/integer_math.h"
 #include "src/gpu/driver/driver_api.h"
+#include "src/gpu/kernel_names.h"
 
 namespace autotune::gpu {
 namespace {
@@ -54,6 +56,7 @@ struct Library::Ready {
             return step.dynamic_smem_bytes <= dynamic_smem_bytes && (allows_large_clusters || !is_large_cluster(step.cluster));
         }
     };
+    std::map<std::string, std::string> names_in_image;  // of kernels whose name there is another
     std::mutex mutex;
     std::deque<Kernel> kernels;  // a deque, because its elements never move
 
@@ -72,6 +75,7 @@ Library::Library(std::shared_ptr<const Driver> driver, std::span<const std::byte
     const CUresult result = driver_->api().library_load_data(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     throw_if_failed(*driver_, result, "cuLibraryLoadData");
     raw_ = library;
+    ready_->names_in_image = kernel_names_of(cubin);
 }
 
 Library::~Library() {
@@ -84,7 +88,9 @@ Library::Library(Library&& other) noexcept
 Function Library::function(const std::string& symbol) const {
     const Driver::Api& api = driver_->api();
     CUkernel kernel = nullptr;
-    throw_if_failed(*driver_, api.library_get_kernel(&kernel, static_cast<CUlibrary>(raw_), symbol.c_str()),
+    const auto known = ready_->names_in_image.find(symbol);
+    const std::string& name = known == ready_->names_in_image.end() ? symbol : known->second;
+    throw_if_failed(*driver_, api.library_get_kernel(&kernel, static_cast<CUlibrary>(raw_), name.c_str()),
                     ("cuLibraryGetKernel(" + symbol + ")").c_str());
     CUfunction raw = nullptr;
     throw_if_failed(*driver_, api.kernel_get_function(&raw, kernel), "cuKernelGetFunction");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "tests/support/fake/call_log.h"
@@ -14,6 +15,7 @@ struct _nvrtcProgram {
     std::string name;
     std::string log;
     std::string cubin;
+    std::map<std::string, std::string> lowered;  // of each name expression
 };
 
 // The preloaded interposer (tests/support/interposer) defines this function, if there is one.
@@ -144,13 +146,29 @@ extern "C" {
                                                               const char* const* header_names) {
     const autotune::fake::Inside inside;
     *program = new _nvrtcProgram{autotune::fake::with_kernels_of_headers(source, header_count, header_texts, header_names),
-                                 name != nullptr ? name : "default_program", "", ""};
+                                 name != nullptr ? name : "default_program",
+                                 "",
+                                 "",
+                                 {}};
     return NVRTC_SUCCESS;
 }
 
 [[gnu::visibility("default")]] nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
     delete *program;
     *program = nullptr;
+    return NVRTC_SUCCESS;
+}
+
+[[gnu::visibility("default")]] nvrtcResult nvrtcAddNameExpression(nvrtcProgram program, const char* expression) {
+    program->lowered[expression] = autotune::fake::mangled(expression);
+    return NVRTC_SUCCESS;
+}
+
+[[gnu::visibility("default")]] nvrtcResult nvrtcGetLoweredName(nvrtcProgram program, const char* expression,
+                                                               const char** lowered) {
+    const auto found = program->lowered.find(expression);
+    if (found == program->lowered.end() || program->cubin.empty()) return NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID;
+    *lowered = found->second.c_str();
     return NVRTC_SUCCESS;
 }
 

@@ -90,6 +90,8 @@ ParameterFact read_parameter(const std::vector<std::string>& words) {
     ParameterFact fact;
     fact.name = words.back();
     const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+    fact.is_const = has("*") && std::find(words.begin(), std::find(words.begin(), words.end(), "*"), "const") !=
+                                    std::find(words.begin(), words.end(), "*");
     if (has("*"))
         fact.type = ParameterType::pointer;
     else if (has("TensorMap") || has("CUtensorMap") || has("__grid_constant__"))
@@ -213,6 +215,19 @@ long Program::integer(const std::string& name, long otherwise) const {
 std::string Program::word(const std::string& name, const std::string& otherwise) const {
     const auto found = constants.find(name);
     return found == constants.end() ? otherwise : found->second;
+}
+
+std::string mangled(const std::string& expression) {
+    std::string base = expression.substr(0, expression.find('<'));
+    std::string arguments = expression.substr(base.size());
+    if (const std::size_t colon = base.rfind(':'); colon != std::string::npos) base = base.substr(colon + 1);
+    std::replace_if(
+        arguments.begin(), arguments.end(), [](char c) { return !is_word(c); }, '_');
+    return "_Z" + std::to_string(base.size()) + base + "I" + arguments;
+}
+
+bool names_kernel(const std::string& name, const KernelFact& kernel) {
+    return name == kernel.symbol || name.starts_with("_Z" + std::to_string(kernel.symbol.size()) + kernel.symbol + "I");
 }
 
 Program read_program(const std::string& source, const std::string& arch) {

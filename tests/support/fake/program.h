@@ -16,6 +16,7 @@ enum class ParameterType { pointer, f32, f64, i32, i64, tensor_map };
 struct ParameterFact {
     std::string name;
     ParameterType type = ParameterType::i32;
+    bool is_const = false;  // a pointer through which nothing is written
 };
 
 struct KernelFact {
@@ -41,6 +42,11 @@ struct Program {
 };
 
 Program read_program(const std::string& source, const std::string& arch);
+
+// A name such as a compiler gives an instance of a template: of "ns::gemm<128, float>" it has "gemm" behind its length.
+std::string mangled(const std::string& expression);
+// Whether the name is a kernel's, or that of an instance of it.
+bool names_kernel(const std::string& name, const KernelFact& kernel);
 
 // The simulated cubin: a line of magic, facts, and the source itself. It contains its own size, because cuLibraryLoadData gets
 // none.

@@ -199,8 +199,13 @@ Device read_device(const Json& json) {
 }
 
 Json write(const jit::Rendered& rendered) {
-    return {{"symbol", rendered.symbol},   {"identity", rendered.identity}, {"source", rendered.source},
-            {"headers", rendered.headers}, {"options", rendered.options},   {"arch", rendered.arch}};
+    return {{"symbol", rendered.symbol},
+            {"identity", rendered.identity},
+            {"source", rendered.source},
+            {"headers", rendered.headers},
+            {"options", rendered.options},
+            {"arch", rendered.arch},
+            {"kernel_names", rendered.kernel_names}};
 }
 
 jit::Rendered read_rendered(const Json& json) {
@@ -211,6 +216,7 @@ jit::Rendered read_rendered(const Json& json) {
     rendered.headers = json.at("headers").get<std::vector<std::pair<std::string, std::string>>>();
     rendered.options = json.at("options").get<std::vector<std::string>>();
     rendered.arch = json.at("arch").get<std::string>();
+    rendered.kernel_names = json.at("kernel_names").get<std::vector<std::pair<std::string, std::string>>>();
     return rendered;
 }
 

@@ -231,6 +231,7 @@ Json write(const FamilyDefinition& definition) {
     json["op"] = write_op(*definition.op);
     json["lets"] = write_lets(definition.lets);
     json["constants"] = definition.constants;
+    json["template_parameters"] = definition.template_parameters;
     json["words"] = std::map<std::string, std::vector<std::string>>(definition.words.begin(), definition.words.end());
     json["is_deterministic_if"] = definition.deterministic;
     json["workspaces"] = Json::array();
@@ -262,6 +263,7 @@ FamilyDefinition read_definition(const Json& json) {
     definition.op = read_op(json.at("op"));
     definition.lets = read_lets(json.at("lets"));
     json.at("constants").get_to(definition.constants);
+    json.at("template_parameters").get_to(definition.template_parameters);
     const auto words = json.at("words").get<std::map<std::string, std::vector<std::string>>>();
     definition.words = {words.begin(), words.end()};
     json.at("is_deterministic_if").get_to(definition.deterministic);

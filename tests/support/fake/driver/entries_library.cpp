@@ -78,7 +78,7 @@ CUresult library_get_global(CUdeviceptr* address, std::size_t* bytes, CUlibrary 
 CUresult library_get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
     if (const CUresult result = enter("cuLibraryGetKernel", name); result != CUDA_SUCCESS) return result;
     for (const auto& each : library->kernels) {
-        if (each->kernel->symbol != name) continue;
+        if (!names_kernel(name, *each->kernel)) continue;
         *kernel = reinterpret_cast<CUkernel>(each.get());
         return CUDA_SUCCESS;
     }
