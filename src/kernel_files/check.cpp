@@ -25,6 +25,8 @@ class Checker {
             const DefinedFamily family(file_.family);
             for (const OpDefinition::Example& example : file_.op().examples) check_example(op, family, example);
             check_examples_alike(op);
+            if (without_config_.size() > 1 && no_config_at_ < findings_.size())
+                findings_[no_config_at_].text += " (and on " + std::to_string(without_config_.size() - 1) + " more examples)";
         } catch (const ExpressionError& error) {
             add(file_.finding_of(error));
         } catch (const Error& error) {
@@ -111,7 +113,13 @@ class Checker {
             is_too_large_ = true;  // of all examples and devices
             return add({{file_.path}, error.what()});
         }
-        if (legal.empty()) return add({{file_.path}, no_config(space, on)});
+        if (legal.empty()) {
+            if (without_config_.empty()) no_config_at_ = findings_.size();
+            const bool is_first = without_config_.empty();
+            without_config_.insert(on.substr(0, on.find(',')));
+            if (is_first) findings_.push_back(no_config(space, on));
+            return;
+        }
         if (!space.contains(space.canonical(file_.family.default_config)) && told_default_.insert(on).second &&
             devices_.front().arch() == device.arch()) {
             const auto why = space.why_not(space.canonical(file_.family.default_config));
@@ -136,34 +144,78 @@ class Checker {
         return all;
     }
 
-    static std::string no_config(const SearchSpace& space, const std::string& on) {
+    // At the constraint that drops most.
+    Finding no_config(const SearchSpace& space, const std::string& on) const {
         const SpaceCount count = space.count();
         std::string text = "no config is legal on " + on + ": of " + std::to_string(count.points) + " points";
         bool is_first = true;
+        std::string strictest;
+        decltype(count.points) most = 0;
         for (const auto& [reason, dropped] : count.dropped) {
             if (dropped == 0) continue;
             text += std::string(is_first ? " " : ", ") + std::to_string(dropped) + " break '" + reason + "'";
             is_first = false;
+            if (dropped > most) {
+                strictest = reason;
+                most = dropped;
+            }
         }
-        return text;
+        for (const FamilyDefinition::Rule& rule : file_.family.constraints)
+            if (rule.reason == strictest) return finding_at(rule.holds, text);
+        return {{file_.path}, text};
+    }
+
+    // A finding at an expression of the file.
+    Finding finding_at(const std::string& expression, const std::string& text) const {
+        Finding finding{{file_.path}, text};
+        const auto place = file_.expressions.find(expression);
+        if (place == file_.expressions.end()) return finding;
+        finding.place = place->second;
+        finding.line = file_.line(finding.place.line);
+        return finding;
+    }
+
+    // The step of the file that a launch comes from.
+    const StepDefinition* definition_of(const LaunchStep& step) const {
+        for (const auto* const steps : {&file_.family.steps, &file_.op().reference, &file_.op().prepare})
+            for (const StepDefinition& each : *steps)
+                if (each.entry == step.entry && each.action == StepDefinition::Action::launch) return &each;
+        return nullptr;
     }
 
     void check_steps(const LaunchPlan& plan, const Device& device, const std::string& on) {
         for (const LaunchStep& step : plan.steps) {
             const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
-            std::string wrong;
-            if (threads == 0) wrong = "a block has no thread";
-            if (threads > kMostThreads) wrong = "a block has " + std::to_string(threads) + " threads; a GPU takes 1024";
-            if (step.block.z > 64) wrong = "a block is " + std::to_string(step.block.z) + " deep; a GPU takes 64";
+            std::string wrong, expression;
+            const StepDefinition* const definition = definition_of(step);
+            const auto because = [&](const std::string& text, std::string StepDefinition::*value) {
+                wrong = text;
+                if (definition != nullptr) expression = definition->*value;
+            };
+            const auto in_dims = [&](const std::string& text, const std::array<std::string, 3> StepDefinition::*dims,
+                                     std::size_t at) {
+                wrong = text;
+                if (definition != nullptr) expression = (definition->*dims)[at];
+            };
+            if (threads == 0) in_dims("a block has no thread", &StepDefinition::block, 0);
+            if (threads > kMostThreads)
+                in_dims("a block has " + std::to_string(threads) + " threads; a GPU takes 1024", &StepDefinition::block, 0);
+            if (step.block.z > 64)
+                in_dims("a block is " + std::to_string(step.block.z) + " deep; a GPU takes 64", &StepDefinition::block, 2);
             if (step.grid.x > kMostGridX || step.grid.y > kMostGridOther || step.grid.z > kMostGridOther)
-                wrong = "the grid is " + std::to_string(step.grid.x) + "x" + std::to_string(step.grid.y) + "x" +
-                        std::to_string(step.grid.z) + "; y and z take 65535";
+                in_dims("the grid is " + std::to_string(step.grid.x) + "x" + std::to_string(step.grid.y) + "x" +
+                            std::to_string(step.grid.z) + "; y and z take 65535",
+                        &StepDefinition::grid,
+                        step.grid.x > kMostGridX       ? 0
+                        : step.grid.y > kMostGridOther ? 1
+                                                       : 2);
             if (step.dynamic_smem_bytes > static_cast<std::size_t>(device.limits.smem_per_block_bytes))
-                wrong = "the step asks for " + std::to_string(step.dynamic_smem_bytes) + " bytes of shared memory; a block of " +
-                        device.arch() + " has " + std::to_string(device.limits.smem_per_block_bytes);
+                because("the step asks for " + std::to_string(step.dynamic_smem_bytes) + " bytes of shared memory; a block of " +
+                            device.arch() + " has " + std::to_string(device.limits.smem_per_block_bytes),
+                        &StepDefinition::dynamic_smem_bytes);
             if (wrong.empty()) continue;
             if (!told_steps_.insert(step.entry + wrong.substr(0, 12)).second) continue;
-            add({{file_.path}, wrong + " (" + on + "); add a [[constraint]] that drops such configs"});
+            add(finding_at(expression, wrong + " (" + on + "); add a [[constraint]] that drops such configs"));
         }
     }
 
@@ -184,6 +236,8 @@ class Checker {
     const std::vector<Device>& devices_;
     std::vector<Finding> findings_;
     std::set<std::string> told_default_, told_steps_;
+    std::set<std::string> without_config_;  // examples
+    std::size_t no_config_at_ = 0;
     bool is_too_large_ = false;
 };
 

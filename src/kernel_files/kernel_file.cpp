@@ -44,6 +44,16 @@ const std::vector<std::string>& type_words() {
 }
 
 void Loader::run() {
+    const std::string& path = reading_.path();
+    for (const char* const ending : {".cu", ".cuh", ".cpp", ".cc", ".h", ".py"}) {
+        if (!path.ends_with(ending)) continue;
+        std::error_code ignored;
+        const std::filesystem::path beside = std::filesystem::path(path).replace_extension(".toml");
+        const bool is_there = std::filesystem::exists(beside, ignored);
+        return reading_.fault(
+            {path}, "this is a source, and a kernel file is the .toml that describes it; " +
+                        (is_there ? beside.filename().string() + " is beside it" : "`autotune new NAME` writes a pair"));
+    }
     FileContent content = read_regular_file(reading_.path(), kMostFileBytes);
     if (!content.is_read) return reading_.fault({reading_.path()}, "the kernel file cannot be read: " + content.why);
     reading_.file().text = std::move(content.text);
@@ -68,7 +78,9 @@ std::optional<toml::table> Loader::parsed() {
     try {
         return toml::parse(text, reading_.path());
     } catch (const toml::parse_error& error) {
-        reading_.fault(reading_.place_of(error.source()), std::string(error.description()));
+        std::string what(error.description());
+        if (what.find("control characters") != std::string::npos) what = "a text in quotes does not end on its line";
+        reading_.fault(reading_.place_of(error.source()), what);
     } catch (const std::logic_error&) {
         reading_.fault({reading_.path()}, "the file is not TOML");
     }
@@ -87,8 +99,10 @@ bool Loader::take_name(const std::string& name, const std::string& what, const P
         name_places_[name] = place;
         return true;
     }
+    const bool has_vowel = std::string_view("aeio").find(known->second.front()) != std::string_view::npos;
     reading_.fault(place, known->second == what ? what + " '" + name + "' is there twice"
-                                                : what + " '" + name + "' is named like " + known->second);
+                                                : what + " '" + name + "' has the name of " + (has_vowel ? "an " : "a ") +
+                                                      known->second + ": rename one");
     return false;
 }
 
@@ -111,8 +125,10 @@ void Loader::read(const toml::table& root) {
     for (const toml::table* const each : top.tables("attribute")) read_attribute(*each);
     for (const toml::table* const each : top.tables("tensor")) read_tensor(*each);
     for (const toml::table* const each : top.tables("scalar")) read_scalar(*each);
+    check_flops();
     if (op_.tensors.empty()) top.fault("there is no [[tensor]]");
     if (op_.tensors.size() > kMostThings) top.fault("there are more than 64 tensors");
+    macros_ = macro_names(root);
     read_source(top.table("source"), root);
     for (const toml::table* const each : top.tables("parameter")) read_parameter(*each);
     FamilyDefinition& family = reading_.file().family;
@@ -130,7 +146,7 @@ void Loader::read(const toml::table& root) {
         const auto first = std::find_if(family.steps.begin(), family.steps.end(),
                                         [](const StepDefinition& one) { return one.action == StepDefinition::Action::launch; });
         const bool is_main = first == family.steps.end() || step.kernel == first->kernel;
-        if (step.action == StepDefinition::Action::launch) step.entry = is_main ? "" : "_" + step.kernel;
+        if (step.action == StepDefinition::Action::launch) step.entry = is_main ? "" : suffix_of(step.kernel);
         family.steps.push_back(std::move(step));
     }
     if (family.steps.empty()) top.fault("there is no [[step]]; it says how the kernel is launched");
@@ -141,7 +157,9 @@ void Loader::read(const toml::table& root) {
         top.fault("the table [check] is missing; it says what computes the right answer");
     }
     for (const toml::table* const each : top.tables("config")) read_config(*each);
-    top.later({"search", "measure", "facts"});
+    read_defaults(top, "search", {"budget", "trials", "strategy"});
+    read_defaults(top, "measure", {"l2", "streams"});
+    top.later({"facts"});
     top.finish();
 
     family.name = op_.name + "/main";
@@ -151,7 +169,28 @@ void Loader::read(const toml::table& root) {
     check_symbols();
     choose_constants();
     check_use();
+    check_arguments();
     family.op = std::make_shared<const OpDefinition>(op_);
+}
+
+// [search] and [measure]: what the command takes where its line says nothing.
+void Loader::read_defaults(TableReader& top, const std::string& name, const std::vector<std::string>& keys) {
+    const toml::table* const table = top.table(name);
+    if (table == nullptr) return;
+    TableReader reader(reading_, *table, "[" + name + "]");
+    for (const std::string& key : keys) {
+        const toml::node* const node = reader.node(key);
+        if (node == nullptr) continue;
+        if (const auto word = node->value_exact<std::string>()) {
+            reading_.file().defaults[key] = *word;
+        } else if (const auto number = node->value_exact<std::int64_t>()) {
+            reading_.file().defaults[key] = std::to_string(*number);
+        } else {
+            reading_.fault(*node,
+                           "[" + name + "]: '" + key + "' is what --" + key + " of `autotune tune` takes, in quotes or a number");
+        }
+    }
+    reader.finish();
 }
 
 bool Loaded::is_whole() const {
@@ -206,8 +245,12 @@ Loaded load(const std::string& path, const LoadOptions& options) {
 }
 
 FamilyDefinition load_or_throw(const std::string& path, const LoadOptions& options) {
+    return std::move(load_file_or_throw(path, options).family);
+}
+
+KernelFile load_file_or_throw(const std::string& path, const LoadOptions& options) {
     Loaded loaded = load(path, options);
-    if (loaded.is_whole()) return std::move(loaded.file.family);
+    if (loaded.is_whole()) return std::move(loaded.file);
     const auto first =
         std::find_if(loaded.findings.begin(), loaded.findings.end(), [](const Finding& each) { return !each.is_warning; });
     const auto faults =

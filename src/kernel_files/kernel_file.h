@@ -16,10 +16,11 @@ namespace autotune::kernel_files {
 struct KernelFile {
     std::string path;
     std::string text;
-    FamilyDefinition family;                     // with its op
-    std::map<std::string, Place> expressions;    // by their text; the first place of each
-    std::vector<std::string> bad_expressions;    // expressions that do not parse, which has been reported
-    std::vector<std::string> unseen_parameters;  // compile parameters that the source does not use, which has been reported
+    FamilyDefinition family;                      // with its op
+    std::map<std::string, Place> expressions;     // by their text; the first place of each
+    std::vector<std::string> bad_expressions;     // expressions that do not parse, which has been reported
+    std::vector<std::string> unseen_parameters;   // compile parameters that the source does not use, which has been reported
+    std::map<std::string, std::string> defaults;  // of the command's flags, by [search] and [measure]: "budget" -> "60s"
 
     const OpDefinition& op() const { return *family.op; }
     // The finding of an expression's error, at its place.
@@ -50,7 +51,9 @@ Loaded load(const std::string& path, const LoadOptions& options);
 // Checks that need no compiler, on every example and config: names, types, geometry, sizes. REQUIRES: the file is complete.
 std::vector<Finding> check(const KernelFile& file, const std::vector<Device>& devices);
 
-// The definition. Throws Error{usage} with the first finding and the number of others.
+// The file. Throws Error{usage} with the first finding and the number of others.
+KernelFile load_file_or_throw(const std::string& path, const LoadOptions& options);
+// Its definition. Throws Error{usage} with the first finding and the number of others.
 FamilyDefinition load_or_throw(const std::string& path, const LoadOptions& options);
 
 }  // namespace autotune::kernel_files

@@ -1,5 +1,6 @@
 // The names in expressions: whether each is known where it stands.
 #include <algorithm>
+#include <set>
 
 #include "src/core/spelling.h"
 #include "src/core/text.h"
@@ -58,6 +59,7 @@ void Loader::check_names() {
         return;  // told already
     }
     for (const Let& let : op_.lets) use(let.value, Level::config);
+    std::set<std::pair<std::string, std::string>> told;  // an expression may be used at several levels
     for (const auto& [text, level, index] : uses_) {
         const Expression expression(text);
         for (const std::string& name : lets->names_of(expression)) {
@@ -69,6 +71,7 @@ void Loader::check_names() {
             if (is_own && expression.may_be_word(name) && has(words, name)) continue;
             const bool is_word_of_let = !is_own && has(words, name);
             if (is_word_of_let) continue;
+            if (!told.insert({text, name}).second) continue;
             std::vector<std::string> known = problem;
             if (level != Level::problem) known.insert(known.end(), device.begin(), device.end());
             if (level == Level::config) known.insert(known.end(), config.begin(), config.end());

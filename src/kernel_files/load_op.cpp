@@ -33,8 +33,7 @@ void Loader::read_op(const toml::table& table) {
         take_name(extent, "extent", reading_.place_of(*op.node("extents")));
     }
     op_.flops = op.expression("flops", "0");
-    if (!op.has("flops"))
-        op.fault("'flops' is missing: the floating-point operations of a problem, from which the tolerance follows");
+    if (!op.has("flops")) flops_missing_ = op.place();
     use(op_.flops, Level::problem);
     op_.bytes = op.expression("bytes", "");
     if (!op_.bytes.empty()) use(op_.bytes, Level::problem);
@@ -53,6 +52,17 @@ void Loader::read_op(const toml::table& table) {
         op.fault("'examples' is missing: shapes that check and verify run; the first is the default");
     }
     op.finish();
+}
+
+// The tolerance of floating-point outputs follows from the FLOPs. Integers have none.
+void Loader::check_flops() {
+    const bool needs_them = std::any_of(op_.tensors.begin(), op_.tensors.end(), [](const OpDefinition::Tensor& each) {
+        const auto type = parse_dtype(each.dtype);
+        return each.access != Access::in && each.is_checked && (!type || traits_of(*type).kind != NumberKind::integer);
+    });
+    if (flops_missing_ && needs_them)
+        reading_.fault(*flops_missing_,
+                       "[op]: 'flops' is missing: the floating-point operations of a problem, from which the tolerance follows");
 }
 
 // "4096x15", "n=4096,k=15", or { shape = "4096", filter = 15 }.

@@ -42,6 +42,7 @@ void Loader::read_parameter(const toml::table& table) {
     if (!parameter.name.empty() && !is_name(parameter.name, true, 64))
         reading_.fault(reading_.inside(*reader.node("name")),
                        "'" + parameter.name + "' is no name of a parameter: letters, digits and _, at most 64");
+    const std::size_t faults_before = reading_.faults();
     const bool is_new = take_name(parameter.name, "parameter", reader.place());
     parameter.about = reader.text("about").value_or("");
     const std::string type = reader.one_of("type", {"int", "bool", "word", "type"}, "int");
@@ -100,8 +101,11 @@ void Loader::read_parameter(const toml::table& table) {
         }
     }
     if (const auto powers = bounds("powers", 2); !powers.empty()) {
-        if (powers[0] < 1 || (powers[0] & (powers[0] - 1)) != 0 || powers[1] > std::int64_t{1} << 60) {
-            reading_.fault(*reader.node("powers"), "'powers' is [first, last], two powers of two");
+        const auto is_power = [](std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; };
+        if (!is_power(powers[0]) || !is_power(powers[1]) || powers[1] > std::int64_t{1} << 60) {
+            const std::int64_t wrong = is_power(powers[0]) ? powers[1] : powers[0];
+            reading_.fault(*reader.node("powers"),
+                           "'powers' is [first, last], two powers of two, and " + std::to_string(wrong) + " is none");
         } else {
             for (std::int64_t value = powers[0]; value <= powers[1]; value *= 2) parameter.values.push_back(value);
         }
@@ -112,17 +116,23 @@ void Loader::read_parameter(const toml::table& table) {
         std::iota(parameter.values.begin(), parameter.values.end(), 0);
     }
     std::sort(parameter.values.begin(), parameter.values.end());
-    if (std::adjacent_find(parameter.values.begin(), parameter.values.end()) != parameter.values.end())
+    const bool is_twice = std::adjacent_find(parameter.values.begin(), parameter.values.end()) != parameter.values.end();
+    if (is_twice && !(reader.has("values") && (reader.has("range") || reader.has("powers"))))
         reader.fault("a value of " + parameter.name + " is there twice");
     if (parameter.values.empty() && !reader.has("values") && !reader.has("range") && !reader.has("powers"))
         reader.fault("parameter " + parameter.name + " has no values; give 'values', 'range' or 'powers'");
+    const int kinds = (reader.has("values") ? 1 : 0) + (reader.has("range") ? 1 : 0) + (reader.has("powers") ? 1 : 0);
+    if (kinds > 1) reader.fault("parameter " + parameter.name + ": give one of 'values', 'range' and 'powers'");
+    // Then a default and configs cannot be compared with them.
+    const bool are_unread = reading_.faults() > faults_before;
+    if (are_unread) unread_parameters_.push_back(parameter.name);
     std::int64_t otherwise = parameter.values.empty() ? 0 : parameter.values.front();
     if (const toml::node* const given = reader.node("default")) {
         std::optional<std::int64_t> value = given->value_exact<std::int64_t>();
         if (const auto truth = given->value_exact<bool>(); truth && type == "bool") value = *truth ? 1 : 0;
         if (const auto word = given->value_exact<std::string>(); word && has_words) value = position(*word);
         if (!value || !std::binary_search(parameter.values.begin(), parameter.values.end(), *value)) {
-            reading_.fault(*given, "the default of " + parameter.name + " is none of its values");
+            if (!are_unread) reading_.fault(*given, "the default of " + parameter.name + " is none of its values");
         } else {
             otherwise = *value;
         }
@@ -172,7 +182,8 @@ void Loader::read_config(const toml::table& table) {
                 if (const auto words = family.words.find(name); words != family.words.end())
                     number = std::find(words->second.begin(), words->second.end(), *word) - words->second.begin();
             if (!number || !std::binary_search(parameter->values.begin(), parameter->values.end(), *number)) {
-                reading_.fault(value, "config " + named.name + " sets " + name + " to none of its values");
+                if (std::find(unread_parameters_.begin(), unread_parameters_.end(), name) == unread_parameters_.end())
+                    reading_.fault(value, "config " + named.name + " sets " + name + " to none of its values");
             } else {
                 named.config.set(name, *number);
             }

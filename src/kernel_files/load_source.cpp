@@ -43,6 +43,60 @@ bool is_allowed_option(const std::string& option) {
     return false;
 }
 
+// Headers that need a host compiler, wherever they lie. Our stand-ins are found before.
+bool is_for_hosts(const std::string& name) {
+    static const auto& known = *new std::vector<std::string>{"array",
+                                                             "atomic",
+                                                             "chrono",
+                                                             "complex",
+                                                             "condition_variable",
+                                                             "deque",
+                                                             "exception",
+                                                             "filesystem",
+                                                             "fstream",
+                                                             "functional",
+                                                             "future",
+                                                             "iomanip",
+                                                             "iterator",
+                                                             "list",
+                                                             "map",
+                                                             "memory",
+                                                             "mutex",
+                                                             "numeric",
+                                                             "optional",
+                                                             "queue",
+                                                             "random",
+                                                             "regex",
+                                                             "set",
+                                                             "span",
+                                                             "sstream",
+                                                             "stack",
+                                                             "stdexcept",
+                                                             "string",
+                                                             "string_view",
+                                                             "thread",
+                                                             "tuple",
+                                                             "unordered_map",
+                                                             "unordered_set",
+                                                             "variant",
+                                                             "vector",
+                                                             "cub/cub.cuh",
+                                                             "omp.h",
+                                                             "mpi.h",
+                                                             "unistd.h",
+                                                             "sys/time.h",
+                                                             "torch/extension.h",
+                                                             "torch/types.h",
+                                                             "thrust/device_vector.h",
+                                                             "thrust/host_vector.h",
+                                                             "thrust/sort.h",
+                                                             "thrust/reduce.h",
+                                                             "thrust/scan.h",
+                                                             "thrust/transform.h",
+                                                             "thrust/copy.h"};
+    return std::find(known.begin(), known.end(), name) != known.end() || name.starts_with("cub/device/");
+}
+
 }  // namespace
 
 // The path of a file of the user, which must lie below the kernel file's folder.
@@ -78,12 +132,19 @@ void Loader::read_source(const toml::table* table, const toml::table& root) {
     source.only_marked_functions = reader.one_of("host_functions", {"device", "error"}, "device") == "error";
     source.options = reader.texts("options");
     for (const std::string& option : source.options)
-        if (!is_allowed_option(option))
+        if (option.starts_with("-D") || option.starts_with("--define-macro")) {
+            reading_.fault(*reader.node("options"),
+                           "option '" + option + "': write a macro as a [let], or as a [[parameter]] if it is tuned");
+        } else if (option.starts_with("-I") || option.starts_with("--include-path")) {
+            reading_.fault(*reader.node("options"),
+                           "option '" + option + "': write include = [\"...\"], folders below this file");
+        } else if (!is_allowed_option(option)) {
             reading_.fault(
                 *reader.node("options"),
                 "option '" + option +
                     "' is not allowed; allowed are --use_fast_math and its parts, -lineinfo, --restrict, --maxrregcount=N, "
                     "--extra-device-vectorization, -diag-suppress=N, -Xptxas=-O0 to -O3 and -Xptxas=-dlcm=");
+        }
     const std::string toolkit = reader.one_of("toolkit", {"auto", "never", "need"}, "auto");
     std::vector<fs::path> folders;
     for (const std::string& folder : reader.texts("include"))
@@ -110,6 +171,13 @@ void Loader::read_source(const toml::table* table, const toml::table& root) {
         for (KernelFound& kernel : kernels_in(content.text)) kernels_.push_back(std::move(kernel));
         source.files.push_back({name, std::move(content.text)});
     }
+    // Headers of the toolkit include these too, and no file of the user may name them.
+    if (!source.toolkit_folders.empty())
+        for (const std::string_view name :
+             {"stdint.h", "stddef.h", "stdlib.h", "string.h", "stdio.h", "math.h", "assert.h", "limits.h"})
+            if (std::none_of(source.headers.begin(), source.headers.end(),
+                             [&](const KernelText& each) { return each.name == name; }))
+                source.headers.push_back({std::string(name), std::string(stub_header(name))});
     for (const KernelText& header : source.headers) {
         bytes += header.text.size();
         if (header.name != kPreludeName && stub_header(header.name).empty())
@@ -124,7 +192,8 @@ void Loader::read_source(const toml::table* table, const toml::table& root) {
 // Headers that a text reaches. The compiler is given them by the names in the text, and no path.
 void Loader::read_headers(const std::string& text, const fs::path& from, const std::vector<fs::path>& folders,
                           const Place& place) {
-    for (const IncludeFound& include : includes_in(text)) {
+    MacroNames names = macros_;
+    for (const IncludeFound& include : includes_in(seen_by_compiler(blanked(text, false), names).directives)) {
         const Place here{place.file, include.line};
         std::vector<KernelText>& headers = op_.source.headers;
         const auto known =
@@ -168,18 +237,45 @@ void Loader::read_headers(const std::string& text, const fs::path& from, const s
             reading_.fault(here, "there is no header \"" + include.name + "\" beside the file or in 'include'");
             continue;
         }
-        bool is_in_toolkit = false;
-        for (const std::string& folder : options_.toolkit.folders)
-            is_in_toolkit = is_in_toolkit || fs::exists(fs::path(folder) / include.name, ignored);
-        if (is_in_toolkit) {
-            op_.source.toolkit_folders = options_.toolkit.folders;
-            op_.source.toolkit_version = options_.toolkit.version;
-        } else {
-            reading_.fault(here,
-                           "<" + include.name +
-                               "> needs the toolkit's headers, which are not here: install the CUDA toolkit, or set CUDA_PATH");
+        const bool is_in_toolkit =
+            std::any_of(options_.toolkit.folders.begin(), options_.toolkit.folders.end(),
+                        [&](const std::string& folder) { return fs::exists(fs::path(folder) / include.name, ignored); });
+        if (!is_in_toolkit || is_for_hosts(include.name)) {
+            refuse_missing_header(include, here);
+            continue;
         }
+        op_.source.toolkit_folders = options_.toolkit.folders;
+        op_.source.toolkit_version = options_.toolkit.version;
     }
+}
+
+void Loader::refuse_missing_header(const IncludeFound& include, const Place& place) {
+    const std::string name = "<" + include.name + ">";
+    const std::string guard = "put host code, and the headers that it needs, between `#ifndef __CUDACC_RTC__` and `#endif`";
+    if (include.name == "cub/cub.cuh")
+        return reading_.fault(
+            place, name +
+                       " has functions of the host, which NVRTC refuses: include the headers of the parts that the kernel "
+                       "uses, such as <cub/block/block_reduce.cuh>");
+    if (is_for_hosts(include.name))
+        return reading_.fault(place, name + " is a header of the host, and a kernel is compiled by NVRTC: " + guard);
+    if (options_.toolkit.folders.empty())
+        return reading_.fault(
+            place, name + " needs the toolkit's headers, which are not here: install the CUDA toolkit, or set CUDA_PATH");
+    reading_.fault(place, "there is no header " + name + " in 'include' or in the toolkit (" + options_.toolkit.folders.front() +
+                              "). If it belongs to host code, " + guard);
+}
+
+// The macros that stand before the source. Parameters of launches are among them: a header that only they ask for is not missed.
+MacroNames Loader::macro_names(const toml::table& root) const {
+    MacroNames names{{"AUTOTUNE"}};
+    if (const toml::array* const parameters = root["parameter"].as_array())
+        for (const toml::node& each : *parameters)
+            if (const toml::table* const table = each.as_table())
+                if (const auto name = (*table)["name"].value_exact<std::string>()) names.defined.insert(*name);
+    if (const toml::table* const lets = root["let"].as_table())
+        for (const auto& [key, value] : *lets) names.defined.insert(std::string(key.str()));
+    return names;
 }
 
 // Whether an expression of the file uses a name, also by way of a [let].
@@ -209,16 +305,9 @@ void Loader::choose_constants() {
         return std::any_of(seen.begin(), seen.end(),
                            [&](const SourceSeen& each) { return mentions(each.text, name) || mentions(each.directives, name); });
     };
-    // "hotspot.cu:12", where the source defines a macro of this name itself; empty: nowhere.
-    const auto definition = [&](const std::string& name) -> std::string {
-        for (std::size_t i = 0; i < seen.size(); ++i)
-            for (const SourceSeen::Define& define : seen[i].defines)
-                if (define.name == name) return codes_[i].file + ":" + std::to_string(define.line);
-        return "";
-    };
     for (const Let& let : op_.lets) {
         if (!is_mentioned(let.name)) continue;
-        if (const std::string defined = definition(let.name); !defined.empty()) {
+        if (const std::string defined = definition_of(let.name, seen); !defined.empty()) {
             reading_.fault(name_places_[let.name],
                            "[let] " + let.name + ": the source defines '" + let.name + "' itself at " + defined +
                                ", so this one stays out of the source; put that line into `#ifndef " + let.name + "`",
@@ -244,20 +333,54 @@ void Loader::choose_constants() {
         }
         if (is_constant) family.constants.push_back(let.name);
     }
+    choose_parameters(seen, *lets);
+}
+
+std::string Loader::definition_of(const std::string& name, const std::vector<SourceSeen>& seen) const {
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        for (const SourceSeen::Define& define : seen[i].defines)
+            if (define.name == name) return codes_[i].file + ":" + std::to_string(define.line);
+    return "";
+}
+
+// Compile parameters become macros, except those that are a template's own: they reach it by the kernel's name.
+void Loader::choose_parameters(const std::vector<SourceSeen>& seen, const Lets& lets) {
+    FamilyDefinition& family = reading_.file().family;
+    // Where a template has a parameter of this name.
+    const auto template_of = [&](const std::string& name) -> std::string {
+        for (std::size_t i = 0; i < seen.size(); ++i)
+            for (const TemplateParameter& each : template_parameters_in(seen[i].text))
+                if (each.name == name) return codes_[i].file + ":" + std::to_string(each.line);
+        return "";
+    };
     for (const Parameter& parameter : family.parameters) {
         if (parameter.kind == ParameterKind::launch || op_.source.files.empty()) continue;
-        if (const std::string defined = definition(parameter.name); !defined.empty()) {
-            reading_.fault(name_places_[parameter.name],
-                           "the source defines parameter " + parameter.name + " itself at " + defined +
-                               ", so its values never reach the kernel; put that line into `#ifndef " + parameter.name +
-                               "` or `#ifndef AUTOTUNE`");
-        } else if (!is_mentioned(parameter.name)) {
+        const Place place = name_places_[parameter.name];
+        const bool is_mentioned = std::any_of(seen.begin(), seen.end(), [&](const SourceSeen& each) {
+            return mentions(each.text, parameter.name) || mentions(each.directives, parameter.name);
+        });
+        const bool is_in_name =
+            std::find(names_in_kernels_.begin(), names_in_kernels_.end(), parameter.name) != names_in_kernels_.end();
+        const std::string in_template = template_of(parameter.name);
+        if (is_in_name && (!in_template.empty() || !is_mentioned)) {
+            family.template_parameters.push_back(parameter.name);
+        } else if (!in_template.empty()) {
+            reading_.fault(
+                place,
+                "'" + parameter.name + "' is the name of a template's parameter at " + in_template +
+                    ", and a macro of that name would break the template: name the kernel with its arguments, as in \"gemm<" +
+                    parameter.name + ">\", or give this parameter another name");
+        } else if (const std::string defined = definition_of(parameter.name, seen); !defined.empty()) {
+            reading_.fault(place, "the source defines parameter " + parameter.name + " itself at " + defined +
+                                      ", so its values never reach the kernel; put that line into `#ifndef " + parameter.name +
+                                      "` or `#ifndef AUTOTUNE`");
+        } else if (!is_mentioned) {
             reading_.file().unseen_parameters.push_back(parameter.name);
             reading_.fault(
-                name_places_[parameter.name],
+                place,
                 "the source does not use parameter " + parameter.name +
-                    (is_used(parameter.name, *lets) ? "; add kind = \"launch\", which says that it changes the launch alone"
-                                                    : ", and neither does a step"),
+                    (is_used(parameter.name, lets) ? "; add kind = \"launch\", which says that it changes the launch alone"
+                                                   : ", and neither does a step"),
                 true);
         }
     }

@@ -188,7 +188,7 @@ bool Loader::read_memory_step(TableReader& reader, StepDefinition& step, Level l
 void Loader::read_prepare(const toml::table& table) {
     if (op_.prepare.size() == kMostSteps) return reading_.fault(table, "there are more than 32 steps of preparation");
     StepDefinition step = read_step(table, "[[prepare]]", Level::problem);
-    if (step.action == StepDefinition::Action::launch) step.entry = "_" + step.kernel;
+    if (step.action == StepDefinition::Action::launch) step.entry = suffix_of(step.kernel);
     op_.prepare.push_back(std::move(step));
 }
 
@@ -221,35 +221,90 @@ StepDefinition Loader::read_step(const toml::table& table, const std::string& ti
     } else {
         reading_.fault(*arguments, "'args' is a list");
     }
-    if (!step.kernel.empty()) check_kernel(step, reading_.inside(*reader.node("kernel")));
+    if (!step.kernel.empty()) check_kernel(step, reading_.inside(*reader.node("kernel")), level);
     if (level == Level::problem) reader.node("inputs");  // read_check() reads it
     index_.clear();
     reader.finish();
     return step;
 }
 
-void Loader::check_kernel(const StepDefinition& step, const Place& at) {
+std::string Loader::suffix_of(const std::string& kernel) {
+    if (!is_kernel_expression(kernel)) return "_" + kernel;
+    auto found = std::find(kernel_expressions_.begin(), kernel_expressions_.end(), kernel);
+    if (found == kernel_expressions_.end()) found = kernel_expressions_.insert(found, kernel);
+    return "_" + kernel_base_name(kernel) + "__" + std::to_string(found - kernel_expressions_.begin() + 1);
+}
+
+const KernelFound* Loader::find_kernel(const std::string& kernel) const {
+    const std::string base = kernel_base_name(kernel);
+    const auto found = std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelFound& each) { return each.name == base; });
+    return found == kernels_.end() ? nullptr : &*found;
+}
+
+void Loader::check_kernel(const StepDefinition& step, const Place& at, Level level) {
     Place place = at;
     place.length = step.kernel.size();
     if (op_.source.files.empty()) return;  // told already
     std::vector<std::string> names;
     for (const KernelFound& kernel : kernels_) names.push_back(kernel.name);
-    const auto found =
-        std::find_if(kernels_.begin(), kernels_.end(), [&](const KernelFound& each) { return each.name == step.kernel; });
-    if (found == kernels_.end()) {
-        const bool is_expression = step.kernel.find_first_of("<:") != std::string::npos;
-        reading_.fault(place, is_expression ? "kernels named by an expression are part of the format, and this version does not "
-                                              "do them yet; write an extern \"C\" kernel that calls the template"
-                                            : "there is no kernel '" + step.kernel + "' in " + op_.source.files.front().name +
-                                                  did_you_mean(step.kernel, names) +
-                                                  (names.empty() ? "; it has none" : "; it has " + join(names)));
-        return;
+    const KernelFound* const found = find_kernel(step.kernel);
+    if (found == nullptr) {
+        const std::string base = kernel_base_name(step.kernel);
+        return reading_.fault(place, "there is no kernel '" + base + "' in " + op_.source.files.front().name +
+                                         did_you_mean(base, names) +
+                                         (names.empty() ? "; it has none" : "; it has " + join(names)));
     }
-    if (found->is_template)
-        reading_.fault(place, "kernel '" + step.kernel + "' is a template; write an extern \"C\" kernel that calls it");
-    if (found->parameters != step.arguments.size())
-        reading_.fault(place, "kernel '" + step.kernel + "' takes " + std::to_string(found->parameters) +
+    if (is_kernel_expression(step.kernel)) {
+        check_kernel_expression(step, *found, place, level);
+    } else if (found->is_template) {
+        std::vector<std::string> arguments;
+        for (const TemplateParameter& each : found->template_parameters) arguments.push_back(each.name);
+        reading_.fault(place, "kernel '" + step.kernel +
+                                  "' is a template: say its arguments, which may be parameters of this file, as in \"" +
+                                  step.kernel + "<" + join(arguments, ", ") + ">\"");
+    }
+    if (found->parameters.size() != step.arguments.size())
+        reading_.fault(place, "kernel '" + found->name + "' takes " + std::to_string(found->parameters.size()) +
                                   " arguments, and 'args' has " + std::to_string(step.arguments.size()));
+}
+
+// A kernel's name as C++ writes it, such as "ns::gemm<BM, float>".
+void Loader::check_kernel_expression(const StepDefinition& step, const KernelFound& found, const Place& place, Level level) {
+    const std::string& name = step.kernel;
+    const auto is_allowed = [](char c) {
+        return is_name(std::string(1, c), true, 1) ||
+               std::string_view("0123456789<>:, *&()+-/%?!=.").find(c) != std::string_view::npos;
+    };
+    const bool has_list = name.find('<') != std::string::npos;
+    if (name.size() > 512 || !std::all_of(name.begin(), name.end(), is_allowed) || (has_list && !name.ends_with('>')))
+        return reading_.fault(place, "'" + name + "' is no name of a kernel, such as \"scale\" or \"ns::gemm<BM, float>\"");
+    const std::string arguments = has_list ? name.substr(name.find('<')) : "";
+    for (const Parameter& parameter : reading_.file().family.parameters) {
+        if (!mentions(arguments, parameter.name)) continue;
+        names_in_kernels_.push_back(parameter.name);
+        if (level == Level::problem)
+            reading_.fault(place, "the name of this kernel uses parameter '" + parameter.name +
+                                      "'; the reference and preparations know no parameters");
+        if (parameter.kind == ParameterKind::launch)
+            reading_.fault(place, "the name of this kernel uses parameter '" + parameter.name +
+                                      "', so it changes the code: leave kind = \"launch\" out");
+    }
+    if (!found.is_template && has_list)
+        return reading_.fault(place, "kernel '" + found.name + "' is no template; write its name alone");
+    // Commas between the outer < and >.
+    int depth = 0;
+    std::size_t given = has_list ? 1 : 0;
+    for (const char c : arguments) {
+        depth += c == '<' || c == '(' ? 1 : c == '>' || c == ')' ? -1 : 0;
+        if (c == ',' && depth == 1) ++given;
+    }
+    const std::vector<TemplateParameter>& taken = found.template_parameters;
+    const auto needed = static_cast<std::size_t>(
+        std::count_if(taken.begin(), taken.end(), [](const TemplateParameter& each) { return !each.is_optional; }));
+    const bool is_open = std::any_of(taken.begin(), taken.end(), [](const TemplateParameter& each) { return each.name.empty(); });
+    if (given < needed || (given > taken.size() && needed == taken.size() && !is_open))
+        reading_.fault(place, "template '" + found.name + "' takes " + std::to_string(needed) +
+                                  " arguments, and this name gives " + std::to_string(given));
 }
 
 void Loader::read_check(const toml::table& table) {
@@ -258,7 +313,7 @@ void Loader::read_check(const toml::table& table) {
         TableReader inputs(reading_, *reference, "[check.reference]");
         op_.widens_inputs = inputs.one_of("inputs", {"f64", "as_is"}, "f64") == "f64";
         StepDefinition step = read_step(*reference, "[check.reference]", Level::problem);
-        step.entry = "_" + step.kernel;
+        step.entry = suffix_of(step.kernel);
         for (const OpDefinition::Tensor& tensor : op_.tensors) {
             const bool is_there = std::any_of(step.arguments.begin(), step.arguments.end(), [&](const auto& argument) {
                 return argument.kind == ArgumentKind::tensor && argument.value == tensor.name;
@@ -267,6 +322,7 @@ void Loader::read_check(const toml::table& table) {
                 reading_.fault(inputs.place(),
                                "the reference does not write tensor " + tensor.name + ": it is none of its arguments");
         }
+        reference_place_ = inputs.has("args") ? reading_.place_of(*inputs.node("args")) : inputs.place();
         op_.reference = {std::move(step)};
     } else if (!reader.has("reference")) {
         const bool comes = reader.has("program") || reader.has("expected") || reader.has("none");
@@ -283,7 +339,11 @@ void Loader::read_check(const toml::table& table) {
         reading_.file().family.deterministic = reader.expression("deterministic", "1");
         use(reading_.file().family.deterministic, Level::config);
     }
-    if (const toml::table* const tolerances = reader.table("tolerance")) {
+    const toml::node* const tolerance = reader.node("tolerance");
+    if (tolerance != nullptr && tolerance->is_number()) {
+        reading_.fault(*tolerance,
+                       "a tolerance belongs to an output: write tolerance = { out = { rtol = 1e-3 } }, with the output's name");
+    } else if (const toml::table* const tolerances = reader.table("tolerance")) {
         for (const auto& [key, value] : *tolerances) {
             const std::string name(key.str());
             const auto tensor =
@@ -337,6 +397,81 @@ void Loader::check_use() {
     for (const StepDefinition& step : op_.reference) kernels.push_back(step.kernel);
     for (const StepDefinition& step : op_.prepare) kernels.push_back(step.kernel);
     for (KernelText& file : op_.source.files) file.text = with_c_names(file.text, kernels);
+}
+
+// The arguments of kernels, by the text of their parameters.
+void Loader::check_arguments() {
+    for (const StepDefinition& step : op_.reference) {
+        const auto& steps = reading_.file().family.steps;
+        const bool is_tuned = !steps.empty() && std::all_of(steps.begin(), steps.end(), [&](const StepDefinition& each) {
+            return each.action != StepDefinition::Action::launch || each.kernel == step.kernel;
+        });
+        if (is_tuned && !step.kernel.empty())
+            reading_.fault(reference_place_,
+                           "the reference is the kernel that is tuned, so a mistake in it would not show: give a plain "
+                           "kernel of its own");
+    }
+    if (op_.widens_inputs)
+        for (const StepDefinition& step : op_.reference) check_reference_types(step);
+    check_writers();
+}
+
+// The reference gets floating-point tensors as double.
+void Loader::check_reference_types(const StepDefinition& step) {
+    static const auto& narrow =
+        *new std::vector<std::string>{"float", "half", "__half", "__nv_bfloat16", "nv_bfloat16", "bfloat16"};
+    const KernelFound* const kernel = find_kernel(step.kernel);
+    if (kernel == nullptr || kernel->parameters.size() != step.arguments.size()) return;
+    for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+        if (step.arguments[i].kind != ArgumentKind::tensor) continue;
+        const auto tensor = std::find_if(op_.tensors.begin(), op_.tensors.end(),
+                                         [&](const auto& each) { return each.name == step.arguments[i].value; });
+        if (tensor == op_.tensors.end()) continue;
+        const auto attribute = std::find_if(op_.attributes.begin(), op_.attributes.end(),
+                                            [&](const OpDefinition::Attribute& each) { return each.name == tensor->dtype; });
+        const auto type = parse_dtype(attribute == op_.attributes.end() ? tensor->dtype : attribute->otherwise);
+        const std::string pointed = pointed_type(kernel->parameters[i]);
+        if (!type || pointed.empty()) continue;
+        const std::string declared(trimmed(kernel->parameters[i]));
+        const bool is_floating = traits_of(*type).kind != NumberKind::integer;
+        if (is_floating && std::find(narrow.begin(), narrow.end(), pointed) != narrow.end())
+            reading_.fault(reference_place_, "parameter " + std::to_string(i + 1) + " of " + kernel->name + " is `" + declared +
+                                                 "`, and the reference gets " + tensor->name +
+                                                 " as double: write double there, or add inputs = \"as_is\"");
+        if (!is_floating && (pointed == "double" || pointed == "float"))
+            reading_.fault(reference_place_, "parameter " + std::to_string(i + 1) + " of " + kernel->name + " is `" + declared +
+                                                 "`, and tensor " + tensor->name + " holds " + tensor->dtype);
+    }
+}
+
+// Outputs that every kernel gets as a pointer to const.
+void Loader::check_writers() {
+    for (const OpDefinition::Tensor& tensor : op_.tensors) {
+        if (tensor.access == Access::in || !tensor.is_checked) continue;
+        const auto is_it = [&](const StepDefinition::Argument& argument) {
+            return argument.kind == ArgumentKind::tensor && argument.value == tensor.name;
+        };
+        bool may_be_written = false;
+        std::string reader;
+        for (const StepDefinition& step : reading_.file().family.steps) {
+            const KernelFound* const kernel = find_kernel(step.kernel);
+            for (std::size_t i = 0; i < step.arguments.size(); ++i) {
+                const StepDefinition::Argument& argument = step.arguments[i];
+                if (!is_it(argument) && !std::any_of(argument.of.begin(), argument.of.end(), is_it)) continue;
+                const bool is_known =
+                    step.action == StepDefinition::Action::launch && kernel != nullptr && i < kernel->parameters.size();
+                const std::string declared = is_known ? std::string(trimmed(kernel->parameters[i])) : "";
+                if (!is_pointer_to_const(declared)) {
+                    may_be_written = true;
+                } else {
+                    reader = "parameter " + std::to_string(i + 1) + " of " + kernel->name + " is `" + declared + "`";
+                }
+            }
+        }
+        if (!may_be_written && !reader.empty())
+            reading_.fault(name_places_[tensor.name],
+                           "no step can write tensor " + tensor.name + ": " + reader + ". Are arguments swapped?");
+    }
 }
 
 }  // namespace autotune::kernel_files

@@ -83,7 +83,8 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
     const toml::node* const fill = reader.node("fill");
     if (fill == nullptr) {
         const auto type = parse_dtype(tensor.dtype);
-        if (type && traits_of(*type).kind == NumberKind::integer && tensor.access != Access::out)
+        const bool is_zeroed = tensor.access == Access::inout && reader.text("reset").value_or("") == "zero";
+        if (type && traits_of(*type).kind == NumberKind::integer && tensor.access != Access::out && !is_zeroed)
             reader.fault("tensor " + tensor.name +
                          " holds integers: say its 'fill', such as \"integers\" or { indices = \"n\" }");
         return;

@@ -60,8 +60,22 @@ class Loader {
     StepDefinition::Argument read_argument(const toml::node& node, const std::string& title, Level level);
     void read_check(const toml::table& table);
     void read_config(const toml::table& table);
+    void read_defaults(TableReader& top, const std::string& name, const std::vector<std::string>& keys);
     void read_examples(const toml::node& node);
-    void check_kernel(const StepDefinition& step, const Place& place);
+    void check_kernel(const StepDefinition& step, const Place& place, Level level);
+    void check_kernel_expression(const StepDefinition& step, const KernelFound& found, const Place& place, Level level);
+    // The suffix of a kernel's symbol, "_scale"; kernels named by expressions are numbered.
+    std::string suffix_of(const std::string& kernel);
+    void check_flops();
+    void check_arguments();
+    void check_reference_types(const StepDefinition& step);
+    void check_writers();
+    const KernelFound* find_kernel(const std::string& kernel) const;
+    void choose_parameters(const std::vector<SourceSeen>& seen, const Lets& lets);
+    // "hotspot.cu:12", where the source defines a macro of this name itself; empty: nowhere.
+    std::string definition_of(const std::string& name, const std::vector<SourceSeen>& seen) const;
+    MacroNames macro_names(const toml::table& root) const;
+    void refuse_missing_header(const IncludeFound& include, const Place& place);
     void check_use();
     void check_names();
     void choose_constants();
@@ -95,7 +109,12 @@ class Loader {
     };
     std::vector<Code> codes_;
     std::vector<KernelFound> kernels_;
-    std::map<std::string, Place> step_places_;
+    std::vector<std::string> kernel_expressions_;  // that are names of kernels
+    std::vector<std::string> names_in_kernels_;    // parameters in such names
+    std::vector<std::string> unread_parameters_;   // their values are wrong, which has been reported
+    MacroNames macros_;                            // before the source
+    std::optional<Place> flops_missing_;           // where 'flops' should be
+    Place reference_place_;                        // of its arguments
     std::vector<std::string> workspace_names_;
 };
 

@@ -43,16 +43,54 @@ std::string_view before(std::string_view text, std::size_t at) {
     return text.substr(0, at);
 }
 
-std::size_t count_parameters(std::string_view inside) {
-    if (after_blanks(inside, 0) == inside.size()) return 0;
-    std::size_t count = 1;
+// The parts of a list between commas that are in no brackets.
+std::vector<std::string> parts_of_list(std::string_view inside) {
+    std::vector<std::string> parts;
+    if (after_blanks(inside, 0) == inside.size()) return parts;
+    parts.emplace_back();
     int depth = 0;
     for (const char c : inside) {
         if (c == '(' || c == '<' || c == '[' || c == '{') ++depth;
         if (c == ')' || c == '>' || c == ']' || c == '}') --depth;
-        if (c == ',' && depth == 0) ++count;
+        if (c == ',' && depth == 0) {
+            parts.emplace_back();
+        } else {
+            parts.back() += c;
+        }
     }
-    return count;
+    return parts;
+}
+
+// Behind the '>' that closes the '<' at `open`.
+std::size_t after_angle(std::string_view code, std::size_t open) {
+    int depth = 0, round = 0;
+    for (std::size_t at = open; at < code.size(); ++at) {
+        if (code[at] == '(') ++round;
+        if (code[at] == ')') --round;
+        if (code[at] == '<' && round == 0) ++depth;
+        if (code[at] == '>' && round == 0 && --depth == 0) return at + 1;
+    }
+    return code.size();
+}
+
+// Of the list of a template, without its < and >.
+std::vector<TemplateParameter> template_parameters_of(std::string_view inside, std::size_t line) {
+    std::vector<TemplateParameter> all;
+    for (const std::string& part : parts_of_list(inside)) {
+        std::string_view declared = part;
+        TemplateParameter parameter;
+        line += static_cast<std::size_t>(std::count(part.begin(), part.end(), '\n'));
+        parameter.line = line;
+        parameter.is_optional = declared.find('=') != std::string_view::npos || declared.find("...") != std::string_view::npos;
+        declared = before(declared, std::min(declared.find('='), declared.size()));
+        std::size_t begin = declared.size();
+        while (begin > 0 && is_word(declared[begin - 1])) --begin;
+        parameter.name = declared.substr(begin);
+        parameter.is_type =
+            find_word(declared, "typename") != std::string_view::npos || find_word(declared, "class") != std::string_view::npos;
+        all.push_back(std::move(parameter));
+    }
+    return all;
 }
 
 }  // namespace
@@ -121,13 +159,56 @@ std::vector<KernelFound> kernels_in(std::string_view text) {
         found.name = name;
         found.global_at = at;
         found.is_extern_c = before(readable, at).ends_with("\"C\"");
-        found.is_template = before(code, at).ends_with(">");
+        const std::string_view ahead = before(code, at);
+        const std::size_t list = ahead.ends_with('>') ? ahead.rfind("template") : std::string_view::npos;
+        found.is_template = list != std::string_view::npos;
+        if (found.is_template) {
+            const std::size_t angle = std::min(code.find('<', list), at);
+            const std::size_t closed = after_angle(std::string_view(code).substr(0, at), angle);
+            if (closed > angle + 1)
+                found.template_parameters =
+                    template_parameters_of(std::string_view(code).substr(angle + 1, closed - angle - 2), line_of(code, angle));
+        }
         const std::size_t end = after_closing(code, open);
-        found.parameters = count_parameters(std::string_view(code).substr(open + 1, end - open - 2));
+        found.parameters = parts_of_list(std::string_view(code).substr(open + 1, end - open - 2));
         const std::size_t body = after_blanks(code, end);
         if (body < code.size() && code[body] == '{') all.push_back(found);
     }
     return all;
+}
+
+std::vector<TemplateParameter> template_parameters_in(std::string_view code) {
+    std::vector<TemplateParameter> all;
+    for (std::size_t at = find_word(code, "template"); at != std::string_view::npos; at = find_word(code, "template", at + 1)) {
+        const std::size_t open = after_blanks(code, at + 8);
+        if (open >= code.size() || code[open] != '<') continue;  // an instance
+        const std::size_t end = after_angle(code, open);
+        for (TemplateParameter& one : template_parameters_of(code.substr(open + 1, end - open - 2), line_of(code, open)))
+            all.push_back(std::move(one));
+    }
+    return all;
+}
+
+bool is_pointer_to_const(std::string_view declaration) {
+    const std::size_t star = declaration.rfind('*');
+    return star != std::string_view::npos && find_word(declaration.substr(0, star), "const") != std::string_view::npos;
+}
+
+std::string pointed_type(std::string_view declaration) {
+    const std::size_t star = declaration.find('*');
+    if (star == std::string_view::npos || declaration.find('*', star + 1) != std::string_view::npos) return "";
+    std::string type;
+    std::string_view left = declaration.substr(0, star);
+    while (!left.empty()) {
+        left.remove_prefix(after_blanks(left, 0));
+        std::size_t end = 0;
+        while (end < left.size() && !is_blank(left[end])) ++end;
+        const std::string_view word = left.substr(0, end);
+        left.remove_prefix(end);
+        if (word.empty() || word == "const" || word == "volatile" || word.starts_with("__restrict")) continue;
+        type += (type.empty() ? "" : " ") + std::string(word);
+    }
+    return type;
 }
 
 std::string with_c_names(const std::string& text, const std::vector<std::string>& names) {

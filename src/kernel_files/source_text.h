@@ -12,15 +12,32 @@ namespace autotune::kernel_files {
 // The text with comments replaced by blanks, and with `no_literals` strings and characters too. Lengths and line ends are kept.
 std::string blanked(std::string_view text, bool no_literals);
 
+// A parameter of a template.
+struct TemplateParameter {
+    std::string name;
+    bool is_type = false;      // it stands behind `typename` or `class`
+    bool is_optional = false;  // it has a default, or is a pack
+    std::size_t line = 0;
+};
+
 // A __global__ function that a text defines.
 struct KernelFound {
     std::string name;
     std::size_t global_at = 0;  // offset of the word __global__
     bool is_extern_c = false;
     bool is_template = false;
-    std::size_t parameters = 0;
+    std::vector<std::string> parameters = {};  // their declarations, as "const float* x"
+    std::vector<TemplateParameter> template_parameters = {};
 };
 std::vector<KernelFound> kernels_in(std::string_view text);
+
+// The parameters of all templates that the code declares. REQUIRES: the code has no comments and no directives.
+std::vector<TemplateParameter> template_parameters_in(std::string_view code);
+
+// Whether a parameter declared so is a pointer through which nothing can be written, such as "const float* __restrict__ x".
+bool is_pointer_to_const(std::string_view declaration);
+// The type that a parameter points to, without const: "float" of "const float* x". Empty if it is no pointer.
+std::string pointed_type(std::string_view declaration);
 
 // The text with `extern "C"` in front of those of the named kernels that lack it, so that the driver finds them. Line numbers are
 // kept.

@@ -109,7 +109,7 @@ using ::tan; using ::tanh; using ::fmin; using ::fmax; using ::fma; using ::isna
 
 constexpr std::string_view kNothing = "#pragma once\n";  // the prelude or NVRTC has it
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 28> kStubs = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 38> kStubs = {{
     {"algorithm", kAlgorithm},
     {"utility", kAlgorithm},
     {"limits", kLimits},
@@ -138,6 +138,17 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 28> kStubs =
     {"cuda_runtime.h", kNothing},
     {"cuda_runtime_api.h", kNothing},
     {"device_launch_parameters.h", kNothing},
+    // Libraries that host code calls. Kernels of other people include them at the top of their files.
+    {"cublas.h", kNothing},
+    {"cublas_v2.h", kNothing},
+    {"cublasLt.h", kNothing},
+    {"cusparse.h", kNothing},
+    {"cufft.h", kNothing},
+    {"cudnn.h", kNothing},
+    {"cuda_profiler_api.h", kNothing},
+    {"nvToolsExt.h", kNothing},
+    {"nvtx3/nvToolsExt.h", kNothing},
+    {"time.h", kNothing},
 }};
 
 }  // namespace

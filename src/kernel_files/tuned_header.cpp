@@ -49,8 +49,8 @@ std::string launches(const FamilyDefinition& definition, const Problem& problem,
             text += "// a zero or copy step\n";
             continue;
         }
-        text += "// " + from->kernel + "<<<" + dims_text(step.grid) + ", " + dims_text(step.block) + ", " +
-                std::to_string(step.dynamic_smem_bytes) + ">>>\n";
+        text += "// " + DefinedFamily(definition).kernel_name(from->kernel, problem, config) + "<<<" + dims_text(step.grid) +
+                ", " + dims_text(step.block) + ", " + std::to_string(step.dynamic_smem_bytes) + ">>>\n";
     }
     if (plan.workspace_bytes > 0) text += "// with a workspace of " + std::to_string(plan.workspace_bytes) + " bytes\n";
     return text;
@@ -76,6 +76,16 @@ std::string tuned_header(const FamilyDefinition& definition, const Problem& prob
         }
     };
     for (const auto& [name, value] : DefinedFamily(definition).macros(problem, config)) add(name, value);
+    // A template's own parameters hide constants of these names, so they may not be macros.
+    for (const std::string& name : definition.template_parameters) {
+        const auto words = definition.words.find(name);
+        const auto value = static_cast<std::size_t>(config[name]);
+        if (words == definition.words.end()) {
+            add(name, std::to_string(config[name]));
+        } else if (value < words->second.size()) {
+            out += "// " + name + ": " + words->second[value] + "\n";
+        }
+    }
     for (const Parameter& parameter : definition.parameters)
         if (parameter.kind == ParameterKind::launch) add(parameter.name, std::to_string(config[parameter.name]));
     return out + "\n" + launches(definition, problem, config, device);

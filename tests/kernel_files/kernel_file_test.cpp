@@ -189,7 +189,7 @@ const Bad kBad[] = {
     {"EmptyValues", "values = [1, 2, 4]", "values = []", "parameter width has no values"},
     {"ValueTwice", "values = [1, 2, 4]", "values = [1, 2, 2]", "a value of width is there twice"},
     {"ParameterTwice", "name = \"width\"", "name = \"threads\"", "parameter 'threads' is there twice"},
-    {"ParameterNamedLikeAnExtent", "name = \"width\"", "name = \"n\"", "parameter 'n' is named like extent"},
+    {"ParameterNamedLikeAnExtent", "name = \"width\"", "name = \"n\"", "parameter 'n' has the name of an extent: rename one"},
     {"DefaultOutsideItsValues", "default = 128", "default = 100",
      "scale.toml:27:11: the default of threads is none of its values"},
     {"NoLegalConfig", "64 <= items <= 512", "items < 0", "of 6 points 6 break 'too many items'"},
@@ -238,7 +238,27 @@ const Bad kBad[] = {
     {"SourceOutside", "[let]", "[source]\nfile = \"../x.cu\"\n[let]", "'../x.cu' lies outside the kernel file's folder"},
     {"NoSource", "[let]", "[source]\nfile = \"other.cu\"\n[let]",
      "the source other.cu cannot be read: No such file or directory"},
-    {"OptionOfOthers", "[let]", "[source]\noptions = [\"-I/etc\"]\n[let]", "option '-I/etc' is not allowed"},
+    {"OptionOfOthers", "[let]", "[source]\noptions = [\"-I/etc\"]\n[let]", "option '-I/etc': write include = "},
+    {"MacroAsAnOption", "[let]", "[source]\noptions = [\"-DN=3\"]\n[let]", "option '-DN=3': write a macro as a [let]"},
+    {"OptionOfThemNone", "[let]", "[source]\noptions = [\"--frob\"]\n[let]", "option '--frob' is not allowed"},
+    {"PowersOfAnother", "values = [1, 2, 4]", "powers = [1, 60]", "two powers of two, and 60 is none"},
+    {"TwoLists", "values = [1, 2, 4]", "values = [1, 2, 4]\npowers = [1, 4]", "give one of 'values', 'range' and 'powers'"},
+    {"WordsOfPython", "64 <= items <= 512", "64 <= items and items <= 512", "scale.toml:34:22: write && for 'and'"},
+    {"NotOfPython", "64 <= items <= 512", "not items", "write ! for 'not'"},
+    {"PowerOfPython", "64 <= items <= 512", "items <= 2 ** 9", "write pow2(k) for 2 ** k"},
+    {"DivisionOfPython", "64 <= items <= 512", "items // 2 < 512", "write / for //"},
+    {"Assignment", "64 <= items <= 512", "items = 512", "write == for '='"},
+    {"CeilOfOthers", "ceil_div(n, items)", "cdiv(n, items)", "there is no function 'cdiv'; write ceil_div(a, b)"},
+    {"ListInOneText", "shape = [\"n\"]", "shape = \"n, n\"", "several expressions are a list, as in [\"a\", \"b\"]"},
+    {"ToleranceWithoutOutput", "[check.reference]", "[check]\ntolerance = 1e-3\n[check.reference]",
+     "a tolerance belongs to an output: write tolerance = { out = { rtol = 1e-3 } }"},
+    {"TextWithoutEnd", "name = \"scale\"", "name = \"scale", "scale.toml:3:"},
+    {"SearchKeyOfNone", "[let]", "[search]\nbudgets = \"3s\"\n[let]", "[search] has no key 'budgets' (did you mean budget?)"},
+    {"SymbolTooSmallToBeOne", "access = \"in\"", "access = \"in\"\nsymbol = \"2\"", "is no name of an array"},
+    {"TypeOfATensorThatIsNone",
+     "[[attribute]]\nname = \"mode\"\nvalues = [\"plain\", \"fancy\"]\n[[tensor]]\nname = \"x\"\ndtype = \"f32\"",
+     "[[attribute]]\nname = \"mode\"\nvalues = [\"plain\", \"fancy\"]\n[[tensor]]\nname = \"x\"\ndtype = \"mode\"",
+     "has the value 'plain', which is no type of a tensor"},
     {"NoCheck",
      "[check.reference]\nkernel = \"scale_reference\"\ngrid = [\"1\"]\nblock = [\"1\"]\nargs = [\"x\", \"y\", \"factor\", \"i32: "
      "n\"]",
@@ -290,6 +310,45 @@ TEST(KernelFile, ReadsNoPipeAndNothingTooLarge) {
     folder.put("latin.toml", "format = 1 # caf\xe9\n");
     EXPECT_THAT(load(folder.path("latin.toml"), {}).findings.front().text, HasSubstr("not UTF-8"));
     EXPECT_THAT(load(folder.path("none.toml"), {}).findings.front().text, HasSubstr("No such file"));
+}
+
+TEST(KernelFile, SaysWhatASourceIsInItsPlace) {
+    const Folder folder;
+    EXPECT_THAT(load(folder.path("scale.cu"), {}).findings.front().text,
+                HasSubstr("this is a source, and a kernel file is the .toml that describes it; scale.toml is beside it"));
+}
+
+TEST(KernelFile, ReadsNoSourceThatIsTooLargeAPipeOrNoText) {
+    const Folder folder;
+    folder.put("scale.cu", std::string((std::size_t{16} << 20) + 1, ' '));
+    EXPECT_THAT(folder.told("format = 1", "format = 1"), Contains(HasSubstr("the source scale.cu cannot be read: ")));
+    folder.put("scale.cu", std::string("// caf\xe9\n") + kSource);
+    EXPECT_THAT(folder.told("format = 1", "format = 1"), Contains(HasSubstr("the source is not UTF-8")));
+    fs::remove(folder.path("scale.cu"));
+    ASSERT_EQ(mkfifo(folder.path("scale.cu").c_str(), 0600), 0);
+    EXPECT_THAT(folder.told("format = 1", "format = 1"), Contains(HasSubstr("the source scale.cu cannot be read: ")));
+}
+
+TEST(KernelFile, TellsOfWrongValuesOnceAndOfAnExampleWithoutConfigsOnce) {
+    const Folder folder;
+    EXPECT_THAT(folder.told("values = [64, 128]", "values = [\"64\"]"), testing::SizeIs(1))
+        << "default and config follow from it";
+    const std::vector<std::string> none = folder.told("64 <= items <= 512", "items < 0");
+    ASSERT_THAT(none, SizeIs(1));
+    EXPECT_THAT(none.front(), AllOf(HasSubstr("scale.toml:34:10"), HasSubstr("(and on 1 more examples)")));
+}
+
+TEST(KernelFile, LeavesFlopsOutWhereAllOutputsAreIntegers) {
+    const Folder folder;
+    std::string text = kFile;
+    const auto replace = [&](const std::string& from, const std::string& to) { text.replace(text.rfind(from), from.size(), to); };
+    replace("flops = \"1.0 * n\"\n", "");
+    folder.put("scale.toml", text);
+    EXPECT_THAT(load(folder.path("scale.toml"), {}).findings.front().text, HasSubstr("'flops' is missing"));
+    replace("dtype = \"f32\"", "dtype = \"i32\"");
+    folder.put("scale.toml", text);
+    for (const Finding& finding : load(folder.path("scale.toml"), {}).findings)
+        EXPECT_THAT(finding.text, Not(HasSubstr("flops")));
 }
 
 TEST(KernelFile, DoesNotFollowALinkOutOfItsFolder) {

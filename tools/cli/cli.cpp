@@ -85,7 +85,9 @@ void Cli::read_kernels(const std::vector<std::string>& words, Catalogue& catalog
     if (paths.empty()) return;
     const kernel_files::LoadOptions options = kernel_load_options(catalogue, environment_, services_);
     for (const std::string& path : paths) {
-        kernels_.push_back(kernel_files::load_or_throw(path, options));
+        kernel_files::KernelFile file = kernel_files::load_file_or_throw(path, options);
+        defaults_ = std::move(file.defaults);
+        kernels_.push_back(std::move(file.family));
         catalogue.add(kernels_.back());
     }
 }
@@ -99,6 +101,7 @@ void Cli::mean_the_kernel(const Command& command, Arguments& arguments) const {
     };
     const OpDefinition& op = *kernels_.front().op;
     if (takes("op") && !arguments.has("op")) arguments.add("op", op.name);
+    take_defaults(command, arguments);
     if (arguments.text("op") != op.name || arguments.has("shape") || arguments.has("shapes")) return;
     constexpr std::array<std::string_view, 5> kOfOneProblem = {"tune", "compile", "bench", "explain", "record"};
     if (std::find(kOfOneProblem.begin(), kOfOneProblem.end(), command.name) == kOfOneProblem.end() || !takes("shape")) return;
@@ -107,6 +110,22 @@ void Cli::mean_the_kernel(const Command& command, Arguments& arguments) const {
     arguments.add("shape", join(extents, "x"));
     for (const auto& [name, value] : op.examples.front().attributes)
         if (!arguments.has(name)) arguments.add(name, value);
+}
+
+// The file's [search] and [measure], where the line says nothing. A limit on the line replaces both limits of the file.
+void Cli::take_defaults(const Command& command, Arguments& arguments) const {
+    const bool has_limit = arguments.has("budget") || arguments.has("trials");
+    for (const auto& [name, value] : defaults_) {
+        const auto flag =
+            std::find_if(command.flags.begin(), command.flags.end(), [&](const Flag& each) { return each.name == name; });
+        if (flag == command.flags.end() || arguments.has(name) || (has_limit && (name == "budget" || name == "trials"))) continue;
+        const std::string what = "the kernel file's '" + name + "'";
+        const bool is_known =
+            flag->allowed.empty() || std::find(flag->allowed.begin(), flag->allowed.end(), value) != flag->allowed.end();
+        if (!is_known) throw Error(ErrorCode::usage, what + " is one of " + join(flag->allowed) + ", not '" + value + "'");
+        if (flag->check) flag->check(what, value);
+        arguments.add(name, value);
+    }
 }
 
 void Cli::open_log(const Command& command, const Arguments& arguments) {

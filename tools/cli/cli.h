@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ class Cli {
     ExitCode run_command(const Command& command, const Arguments& arguments);
     void read_kernels(const std::vector<std::string>& words, Catalogue& catalogue);
     void mean_the_kernel(const Command& command, Arguments& arguments) const;
+    void take_defaults(const Command& command, Arguments& arguments) const;
     ExitCode fail(ExitCode code, const std::string& message);
     void open_log(const Command& command, const Arguments& arguments);
 
@@ -31,7 +33,9 @@ class Cli {
     Services& services_;
     Program program_;
     std::vector<FamilyDefinition> kernels_;  // that --kernel names
-    std::unique_ptr<Log> log_;               // nullptr: no log was requested
+    // Of flags, by the kernel file's tables [search] and [measure].
+    std::map<std::string, std::string> defaults_;
+    std::unique_ptr<Log> log_;  // nullptr: no log was requested
 };
 
 }  // namespace autotune::cli

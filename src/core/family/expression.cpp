@@ -121,6 +121,29 @@ bool is_word_letter(char c) {
     return is_letter(c) || is_digit(c);
 }
 
+// The function here that other languages call by this name.
+std::string instead_of(const std::string& name) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kOthers = {
+        {{"cdiv", "ceil_div(a, b)"},
+         {"ceildiv", "ceil_div(a, b)"},
+         {"ceil", "ceil_div(a, b)"},
+         {"div_up", "ceil_div(a, b)"},
+         {"divup", "ceil_div(a, b)"},
+         {"iDivUp", "ceil_div(a, b)"},
+         {"DIVUP", "ceil_div(a, b)"},
+         {"CEIL_DIV", "ceil_div(a, b)"},
+         {"floor", "a / b, which truncates"},
+         {"int", "a / b, which truncates"},
+         {"pow", "pow2(k) for powers of 2"},
+         {"next_power_of_2", "a [[parameter]] with 'powers'"},
+         {"align", "round_up(a, b)"},
+         {"roundup", "round_up(a, b)"},
+         {"sizeof", "size_of(tensor)"}}};
+    for (const auto& [other, ours] : kOthers)
+        if (other == name) return "; write " + std::string(ours);
+    return "";
+}
+
 // A recursive descent parser of the text.
 class Parser {
   public:
@@ -128,7 +151,7 @@ class Parser {
 
     NodePtr whole() {
         NodePtr node = conditional();
-        if (skip_blanks() != text_.size()) fail("something is left over");
+        if (skip_blanks() != text_.size()) fail_at(left_over(), at_, std::max<std::size_t>(word_here().size(), 1));
         return node;
     }
 
@@ -144,6 +167,31 @@ class Parser {
     [[noreturn]] void fail(const std::string& what) const { fail_at(what, at_, 1); }
     [[noreturn]] void fail_at(const std::string& what, std::size_t offset, std::size_t length) const {
         throw ExpressionError(text_, what, std::min(offset, text_.size()), length);
+    }
+
+    // The word at the present place; empty if there is none.
+    std::string word_here() const {
+        std::size_t end = at_;
+        while (end < text_.size() && is_word_letter(text_[end])) ++end;
+        return text_.substr(at_, end - at_);
+    }
+
+    // Advice for an operator of another language, or two values side by side.
+    std::string left_over() const {
+        const std::string word = word_here();
+        if (word == "and") return "write && for 'and'";
+        if (word == "or") return "write || for 'or'";
+        if (word == "is") return "write == for 'is'";
+        if (word == "if" || word == "else") return "write `condition ? a : b` for 'a if condition else b'";
+        if (text_.compare(at_, 2, "= ") == 0 || text_[at_] == '=') return "write == for '='";
+        if (text_[at_] == ',')
+            return "a comma stands in a single expression; several expressions are a list, as in [\"a\", \"b\"]";
+        if (text_[at_] == '&' || text_[at_] == '|' || text_[at_] == '^')
+            return std::string("there is no operator '") + text_[at_] + "'; conditions are joined by && and ||";
+        if (text_[at_] == '>' || text_[at_] == '<') return "there are no shifts; write * or / and pow2(k)";
+        if (!word.empty() && is_letter(word.front()) && at_ >= 4 && text_.substr(0, at_).ends_with("not "))
+            return "write ! for 'not'";
+        return "an operator is missing before '" + (word.empty() ? std::string(1, text_[at_]) : word) + "'";
     }
 
     std::size_t skip_blanks() {
@@ -340,6 +388,12 @@ class Parser {
 
     std::string word() {
         if (skip_blanks() == text_.size()) fail("a value is missing");
+        const char before = at_ > 0 ? text_[at_ - 1] : ' ';
+        if (text_[at_] == '*' && before == '*') fail_at("write pow2(k) for 2 ** k, or a product", at_ - 1, 2);
+        if (text_[at_] == '/' && before == '/') fail_at("write / for //: it truncates if both sides are integers", at_ - 1, 2);
+        if ((text_[at_] == '<' || text_[at_] == '>') && before == text_[at_])
+            fail_at("there are no shifts; write * or / and pow2(k)", at_ - 1, 2);
+        if (text_[at_] == '&' || text_[at_] == '|') fail("conditions are joined by && and ||");
         if (!is_letter(text_[at_])) fail("'" + std::string(1, text_[at_]) + "' stands where a value is expected");
         const std::size_t begin = at_;
         while (at_ < text_.size() && is_word_letter(text_[at_])) ++at_;
@@ -353,7 +407,7 @@ class Parser {
             std::string known;
             for (const Function& entry : kFunctions)
                 known += (known.empty() ? "" : &entry == &kFunctions.back() ? " and " : ", ") + std::string(entry.spelling);
-            fail_at("there is no function '" + name + "'; known are " + known, begin, name.size());
+            fail_at("there is no function '" + name + "'" + instead_of(name) + "; known are " + known, begin, name.size());
         }
         if (found->kind == Kind::size_of) return size_of(begin);
         std::vector<NodePtr> parts;

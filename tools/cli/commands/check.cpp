@@ -86,16 +86,17 @@ ExitCode run_check(Session& session, const Arguments& arguments) {
 }  // namespace
 
 Command check_command() {
-    return {.name = "check",
-            .about = "tell everything that is wrong with kernel files of your own, without a GPU",
-            .examples = {"autotune check conv2d.toml", "autotune check --arch sm_80 conv2d.toml transpose.toml"},
-            .flags = std::vector<Flag>{arch_flag(),
-                                       {"no-compile", "", "do not compile: a tenth of a second in place of some", false, {}}} +
-                     output_flags(),
-            .takes_op_options = false,
-            .words = "FILE...",
-            .min_positional = 1,
-            .run = run_check};
+    return {
+        .name = "check",
+        .about = "tell everything that is wrong with kernel files of your own, without a GPU",
+        .examples = {"autotune check conv2d.toml", "autotune check --arch sm_80 conv2d.toml transpose.toml"},
+        .flags = std::vector<Flag>{arch_flag(),
+                                   {"no-compile", "", "do not compile: a tenth of a second instead of some seconds", false, {}}} +
+                 output_flags(),
+        .takes_op_options = false,
+        .words = "FILE...",
+        .min_positional = 1,
+        .run = run_check};
 }
 
 }  // namespace autotune::cli

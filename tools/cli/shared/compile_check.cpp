@@ -4,12 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 
 #include "src/core/error.h"
 #include "src/core/system/clock.h"
 #include "src/core/text.h"
+#include "src/jit/compiler.h"
 #include "src/jit/cubin_kernels.h"
 #include "src/jit/render.h"
 
@@ -51,11 +53,49 @@ std::string type_word(ArgumentKind kind) {
     return "";
 }
 
-// The compiler's first error, which names the user's file and line.
-std::string first_compiler_error(const std::string& log) {
-    for (const std::string& line : split(log, '\n'))
-        if (line.find("error") != std::string::npos) return line;
-    return log.substr(0, log.find('\n'));
+// The compiler's first error: the place that it names, and its text.
+struct CompilerError {
+    std::string file;  // as the compiler names it; empty: the error has no place
+    std::size_t line = 0;
+    std::string text;
+    bool operator==(const CompilerError&) const = default;
+};
+
+// "row_argmax.cu(11): error: identifier ..." in its parts.
+CompilerError error_of_line(const std::string& line) {
+    const std::size_t close = line.find("): "), open = line.rfind('(', close);
+    if (close == std::string::npos || open == std::string::npos) return {"", 0, line};
+    const std::string number = line.substr(open + 1, close - open - 1);
+    if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) return {"", 0, line};
+    return {line.substr(0, open), std::stoul(number), line.substr(close + 3)};
+}
+
+// The largest number before " bytes smem" in the assembler's report, with the kernel that it stands under.
+std::pair<std::size_t, std::string> most_shared_memory(const std::string& log) {
+    std::pair<std::size_t, std::string> most;
+    std::string kernel;
+    for (const std::string& line : split(log, '\n')) {
+        if (const std::size_t at = line.find("Compiling entry function '"); at != std::string::npos)
+            kernel = line.substr(at + 26, line.find('\'', at + 26) - at - 26);
+        const std::size_t at = line.find(" bytes smem");
+        if (at == std::string::npos) continue;
+        std::size_t first = at;
+        while (first > 0 && line[first - 1] >= '0' && line[first - 1] <= '9') --first;
+        const std::size_t bytes = first == at || at - first > 12 ? 0 : std::stoul(line.substr(first, at - first));
+        if (bytes > most.first) most = {bytes, kernel};
+    }
+    return most;
+}
+
+// Advice for errors that code of the host causes.
+std::string advice(const CompilerError& error) {
+    const auto says = [&](const char* what) { return error.text.find(what) != std::string::npos; };
+    if (error.file.find("/thrust/") != std::string::npos || error.file.find("/cub/") != std::string::npos)
+        return ". NVRTC takes headers of device code alone, such as <cub/block/block_reduce.cuh>";
+    if (says("runtime APIs are not declared") || (says("is undefined") && says("\"cuda")))
+        return ". Put host code between `#ifndef __CUDACC_RTC__` and `#endif`";
+    if (says("namespace \"std\" has no member")) return ". NVRTC has no standard library, and autotune brings a small part of it";
+    return "";
 }
 
 class CompileCheck {
@@ -78,18 +118,18 @@ class CompileCheck {
         reference.rendered = jit::render_reference(catalogue_, *op_, problem_, target_);
         reference.told = "the reference";
         units.push_back(std::move(reference));
-        // One pair for each parameter, and more where the first ones are alike.
+        // Without optimisation a config takes a tenth of a second, however much it unrolls.
+        units.push_back(without_optimisation(unit_of(space_.default_config, "")));
+        add_pairs(units, 0, true);
+        compile(units, 0);
+        if (add_failures(units)) return std::move(findings_);
+        // Then one pair for each parameter that must be seen in optimised code, and more where the first ones are alike.
         for (std::size_t round = 0; round < kPairsOfAParameter; ++round) {
             const std::size_t known = units.size();
-            add_pairs(units, round);
-            compile(units, round == 0 ? 0 : known);
-            if (round > 0) continue;
-            for (std::size_t i = 0; i < 2; ++i) {
-                if (units[i].failure.empty()) continue;
-                add(units[i].told + " does not compile for " + device_.arch() + ": " + units[i].failure);
-            }
-            if (!findings_.empty()) return std::move(findings_);
+            add_pairs(units, round, false);
+            compile(units, known);
         }
+        check_shared_memory(units);
         check_sizes(units[0], file_.family.steps, "args");
         check_sizes(units[1], file_.op().reference, "args of the reference");
         check_sizes(units[1], file_.op().prepare, "args of the preparation");
@@ -103,8 +143,12 @@ class CompileCheck {
         jit::Rendered rendered;
         std::string parameter;  // the parameter that differs from the default config
         std::string told;
-        std::string failure;
+        CompilerError failure;
+        std::string log;
+        bool is_optimised = true;
         bool was_compiled = false;
+        bool has_failed = false;
+        double milliseconds = 0;
         Kernels kernels;
         std::map<std::string, std::size_t> variables;
     };
@@ -117,12 +161,28 @@ class CompileCheck {
         return unit;
     }
 
+    static Unit without_optimisation(Unit unit) {
+        std::vector<std::string>& options = unit.rendered.options;
+        std::erase_if(options, [](const std::string& each) { return each.starts_with("-Xptxas=-O") || each == "-lineinfo"; });
+        options.emplace_back("--device-debug");
+        unit.is_optimised = false;
+        return unit;
+    }
+
+    // Whether the optimised code of this parameter's configs is left uncompiled: the default config takes long, and without
+    // optimisation the parameter has an effect.
+    bool is_seen_without_optimisation(const std::vector<Unit>& units, const std::string& parameter) const {
+        constexpr double kLong_ms = 700;
+        return units.front().milliseconds > kLong_ms && has_effect(units, parameter, false);
+    }
+
     // For each compile parameter the next config that differs from the default in it alone, the nearest values first. Parameters
     // that have shown an effect need no other.
-    void add_pairs(std::vector<Unit>& units, std::size_t round) {
+    void add_pairs(std::vector<Unit>& units, std::size_t round, bool unoptimised) {
         for (const Parameter& parameter : space_.parameters) {
             if (parameter.kind != ParameterKind::compile || parameter.values.size() < 2) continue;
-            if (round > 0 && has_effect(units, parameter.name)) continue;
+            if (!unoptimised && is_seen_without_optimisation(units, parameter.name)) continue;
+            if (round > 0 && has_effect(units, parameter.name, true)) continue;
             std::vector<std::int64_t> values = parameter.values;
             const std::int64_t usual = space_.default_config[parameter.name];
             const auto position = [&](std::int64_t value) {
@@ -138,35 +198,43 @@ class CompileCheck {
                 other.set(parameter.name, value);
                 if (!space_.contains(other)) continue;
                 if (count++ < round) continue;
-                units.push_back(unit_of(other, parameter.name));
+                Unit unit = unit_of(other, parameter.name);
+                units.push_back(unoptimised ? without_optimisation(std::move(unit)) : std::move(unit));
                 break;
             }
         }
     }
 
-    bool has_effect(const std::vector<Unit>& units, const std::string& parameter) const {
-        const std::string code = code_of_steps(units.front());
+    bool has_effect(const std::vector<Unit>& units, const std::string& parameter, bool is_optimised) const {
+        const Unit& usual = units[is_optimised ? 0 : 2];
+        if (!usual.was_compiled || usual.has_failed) return false;
+        const std::string code = code_of_steps(usual);
         return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
-            return unit.parameter == parameter && unit.was_compiled && unit.failure.empty() && code_of_steps(unit) != code;
+            return unit.parameter == parameter && unit.is_optimised == is_optimised && unit.was_compiled && !unit.has_failed &&
+                   code_of_steps(unit) != code;
         });
     }
 
-    // Compiles units[first] and those after it in parallel. After 20 s it begins no other; check_parameters() names what was
+    // Compiles units[first] and those after it in parallel. After 8 s it begins no other; check_parameters() names what was
     // left.
     void compile(std::vector<Unit>& units, std::size_t first) {
-        constexpr double kMostSeconds = 20;
+        constexpr double kMostSeconds = 8;
         std::atomic<std::size_t> next{first};
         std::size_t done = 0;
         std::mutex telling;
         const bool shows = session_.streams().err_is_terminal;
         const auto work = [&] {
             for (std::size_t i = next++; i < units.size(); i = next++) {
-                if (i > 1 && seconds_since(begun_) > kMostSeconds) continue;
+                if (i > 2 && units[i].is_optimised && seconds_since(begun_) > kMostSeconds) continue;
                 const jit::Rendered& rendered = units[i].rendered;
                 const gpu::Nvrtc::Output output = session_.services().compile(
-                    session_.nvrtc_path(), {rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options});
+                    session_.nvrtc_path(),
+                    {rendered.source, rendered.symbol + ".cu", rendered.headers, rendered.options, rendered.kernel_names});
                 units[i].was_compiled = true;
-                units[i].failure = output.ok ? "" : first_compiler_error(output.log);
+                units[i].has_failed = !output.ok;
+                units[i].milliseconds = output.milliseconds;
+                if (!output.ok) units[i].failure = failure_of(output.log);
+                units[i].log = output.log;
                 if (output.ok) units[i].kernels = jit::kernels_of_cubin(output.cubin);
                 if (output.ok) units[i].variables = jit::variables_of_cubin(output.cubin);
                 const std::lock_guard lock(telling);
@@ -187,6 +255,72 @@ class CompileCheck {
     }
 
     void add(const std::string& text, bool is_warning = false) { findings_.push_back({{file_.path}, text, is_warning}); }
+
+    CompilerError failure_of(const std::string& log) const {
+        for (const std::string& line : split(log, '\n'))
+            if (line.find("error") != std::string::npos) return error_of_line(line);
+        // The assembler refuses too much shared memory without a word.
+        const auto [bytes, kernel] = most_shared_memory(log);
+        if (bytes > static_cast<std::size_t>(device_.limits.smem_per_block_bytes))
+            return {"", 0, shared_memory_told(kernel, bytes)};
+        return {"", 0, log.substr(0, log.find('\n'))};
+    }
+
+    std::string shared_memory_told(const std::string& symbol, std::size_t bytes) const {
+        return "kernel " + name_of(symbol) + " has " + std::to_string(bytes) + " bytes of shared memory, and a block of " +
+               device_.arch() + " has " + std::to_string(device_.limits.smem_per_block_bytes);
+    }
+
+    // A kernel's name in the file.
+    std::string name_of(const std::string& symbol) const {
+        for (const auto* const steps : {&file_.family.steps, &file_.op().reference, &file_.op().prepare})
+            for (const StepDefinition& step : *steps)
+                if (step.action == StepDefinition::Action::launch && !step.entry.empty() && symbol.ends_with(step.entry))
+                    return step.kernel;
+        return file_.family.steps.front().kernel.empty() ? symbol : file_.family.steps.front().kernel;
+    }
+
+    // Failures of the default config and of the reference. One of a line that both have is told once.
+    bool add_failures(const std::vector<Unit>& units) {
+        bool is_any = false;
+        for (std::size_t i = 0; i < 2; ++i) {
+            if (!units[i].has_failed) continue;
+            const CompilerError& error = units[i].failure;
+            if (i == 1 && units[0].has_failed && units[0].failure == error) continue;
+            is_any = true;
+            KernelFinding finding{{file_.path},
+                                  units[i].told + " does not compile for " + device_.arch() + ": " + error.text + advice(error)};
+            const auto& files = file_.op().source.files;
+            const bool is_users =
+                std::any_of(files.begin(), files.end(), [&](const KernelText& each) { return each.name == error.file; });
+            if (is_users) {
+                finding.place = {(std::filesystem::path(file_.path).parent_path() / error.file).string(), error.line};
+            } else if (!error.file.empty()) {
+                finding.text += " (" + error.file + ":" + std::to_string(error.line) + ")";
+            }
+            findings_.push_back(std::move(finding));
+        }
+        return is_any;
+    }
+
+    // Static and dynamic shared memory of the default config's kernels together.
+    void check_shared_memory(const std::vector<Unit>& units) {
+        constexpr std::size_t kMostStatic = 49152;
+        const LaunchPlan plan = family_->plan(problem_, space_.default_config, device_);
+        for (const LaunchStep& step : plan.steps) {
+            const std::string symbol = units[0].rendered.symbol + step.entry;
+            const auto statically =
+                static_cast<std::size_t>(std::max(jit::parse_report(units[0].log, symbol).static_smem_bytes, 0));
+            const std::size_t bytes = statically + step.dynamic_smem_bytes;
+            if (bytes > static_cast<std::size_t>(device_.limits.smem_per_block_bytes)) {
+                add(shared_memory_told(symbol, bytes) + " (" + units[0].told + ")");
+            } else if (statically > kMostStatic) {
+                add("kernel " + name_of(symbol) + " has " + std::to_string(statically) +
+                        " bytes of static shared memory; more than 49152 may need `extern __shared__` and 'smem' in the step",
+                    true);
+            }
+        }
+    }
 
     void check_sizes(const Unit& unit, const std::vector<StepDefinition>& steps, const std::string& what) {
         for (const StepDefinition& step : steps) {
@@ -223,7 +357,7 @@ class CompileCheck {
             bool is_there = false;
             for (const Unit& unit : units) {
                 const auto found = unit.variables.find(write.symbol);
-                if (found == unit.variables.end()) continue;
+                if (!unit.is_optimised || found == unit.variables.end()) continue;
                 is_there = true;
                 if (found->second >= write.bytes) continue;
                 add("array " + write.symbol + " of the source has " + std::to_string(found->second) + " bytes in " + unit.told +
@@ -269,14 +403,15 @@ class CompileCheck {
             std::size_t pairs = 0, alike = 0, left_out = 0;
             bool changes_reference = false;
             for (const Unit& unit : units) {
-                left_out += unit.parameter == parameter.name && !unit.was_compiled ? 1 : 0;
-                if (unit.parameter != parameter.name || !unit.was_compiled || !unit.failure.empty()) continue;
+                left_out += unit.parameter == parameter.name && unit.is_optimised && !unit.was_compiled ? 1 : 0;
+                if (unit.parameter != parameter.name || !unit.is_optimised || !unit.was_compiled || unit.has_failed) continue;
                 ++pairs;
                 alike += code_of_steps(unit) == code ? 1 : 0;
                 changes_reference = changes_reference || code_of_reference(unit) != reference;
             }
             if (changes_reference) add("the reference depends on parameter " + parameter.name + "; it must not");
             if (pairs == 0 && left_out > 0) untried.push_back(parameter.name);
+            if (is_seen_without_optimisation(units, parameter.name)) ++tried;
             if (pairs == 0 || is_unseen(parameter.name)) continue;
             ++tried;
             if (alike == pairs) without_effect.emplace_back(parameter.name, pairs);
