@@ -51,6 +51,7 @@ int run_compile_worker(const CompileWorkerArguments& arguments) {
     WorkerChannel channel;
     WorkerLog log(channel, arguments.log_level);
     limit_compiler_process();
+    keep_freed_memory();
     std::shared_ptr<const gpu::Nvrtc> nvrtc;
     try {
         nvrtc = gpu::Nvrtc::load({.explicit_path = arguments.nvrtc_path,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,8 +12,11 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "src/core/error.h"
+#include "tests/support/sanitizer.h"
+#include "tuner/worker/protocol/worker_channel.h"
 
 namespace autotune::tuner::worker_process_test {
 namespace {
@@ -110,6 +115,30 @@ TEST(WorkerProcess, TheWholeEnvironmentIsPassedWhereAProfilerNeedsIt) {
 
 TEST(WorkerProcess, ABinaryThatIsNotThereIsAnError) {
     EXPECT_THROW(WorkerProcess("/nonexistent/autotune", {}), Error);
+}
+
+// Allocates many blocks of all sizes and frees all, as a compile does. Returns how many pages were faulted in.
+long pages_of_a_compile() {
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_SELF, &before);
+    std::vector<std::vector<char>> blocks;
+    for (std::size_t i = 0; i < 400; ++i) blocks.emplace_back((i % 40 + 1) * 4'000, 'x');
+    blocks.clear();
+    ::getrusage(RUSAGE_SELF, &after);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+TEST(CompilerProcess, KeepsWhatACompileFreesForTheNextOne) {
+    if (test::kIsSanitized) GTEST_SKIP() << "the sanitizer's allocator keeps and returns memory by rules of its own";
+    const pid_t child = ::fork();
+    if (child == 0) {
+        keep_freed_memory();
+        const long first = pages_of_a_compile();
+        ::_exit(pages_of_a_compile() * 10 < first ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

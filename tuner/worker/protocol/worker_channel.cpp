@@ -1,6 +1,7 @@
 #include "tuner/worker/protocol/worker_channel.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -86,6 +87,16 @@ void limit_compiler_process() {
     ::signal(SIGXFSZ, SIG_IGN);  // with the signal ignored, a write to a file fails with EFBIG
 #ifndef __SANITIZE_ADDRESS__     // AddressSanitizer's shadow memory takes terabytes of address space
     set_limit(RLIMIT_AS, rlim_t{4} << 30);
+#endif
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+    constexpr int kLargest = 32 << 20;  // larger blocks are given back at once
+    constexpr int kMostKept = 256 << 20;
+    ::mallopt(M_MMAP_THRESHOLD, kLargest);
+    ::mallopt(M_TRIM_THRESHOLD, kMostKept);
+    ::mallopt(M_TOP_PAD, kLargest);
 #endif
 }
 
