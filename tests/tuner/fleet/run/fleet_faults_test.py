@@ -122,7 +122,7 @@ class Faults(FaultCase):
                 os.chown(small, self.server.user["user"], self.server.user["group"])
                 self.server.sql(f"CREATE TABLESPACE small LOCATION '{small}'", "postgres")
                 self.server.sql("ALTER TABLE autotune.result SET TABLESPACE small")
-                worker = self.begin(count=30)
+                worker = self.begin()
                 filler = pathlib.Path(small, "filler")
                 with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
                     while file.write(b"x" * 4096):

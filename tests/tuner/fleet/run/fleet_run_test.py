@@ -18,7 +18,7 @@ import time
 
 import fleet_case
 from fleet_case import BUILD, EXTENTS, LEASE_S, LIBRARY, LIMIT_S, FleetCase
-from fleet_machine import DEVICE, ROOT, children, until
+from fleet_machine import DEVICE, ROOT, Postgres, children, until
 
 KILLS = int(os.environ.get("AUTOTUNE_FLEET_KILLS", "6"))
 PROBLEMS = int(os.environ.get("AUTOTUNE_FLEET_PROBLEMS", "16"))
@@ -330,6 +330,29 @@ class Fleet(FleetCase):
         for words in ("3 problems added", "3 tuned, 0 tuned before", "label 2026-12-01: 3 winners", "channel prod shows 2026-12-01",
                       "label 2026-12-01: 3 winners, new here"):
             self.assertIn(words, done.stdout)
+
+    def test_a_back_up_is_restored_as_written(self):
+        """Into another cluster, which knows none of the roles."""
+        page = (ROOT / "docs/fleet.md").read_text()
+        save, restore = re.findall(r"```sh\n(pg_dump.*?|psql.*?)```", page[page.index("**Back-up.**"):], re.S)[:2]
+        self.want(3)
+        self.start(self.host, "--exit-when-idle", "2s").wait(LIMIT_S)
+        self.want(2, first=3)
+        other = Postgres()
+        self.addCleanup(other.close)
+
+        def run(script, server):
+            environment = {**server.environment(), "PATH": f"{server.bin}:{BUILD}/tools:/usr/bin:/bin", "AUTOTUNE_STORE": server.address(),
+                           "HOME": str(server.folder), "LD_LIBRARY_PATH": str(BUILD / "tests/support/fake/lib")}
+            done = subprocess.run(["bash", "-euc", script], env=environment, cwd=self.host.home, capture_output=True, text=True, timeout=110)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+
+        run(save, self.server)
+        self.assertIn("the store has schema", run(restore, other))
+        self.assertEqual(other.sql("SELECT count(*) FROM autotune.winners"), "3")
+        self.start(self.host, "--exit-when-idle", "2s", store=other.address("worker")).wait(LIMIT_S)
+        self.assertEqual(other.sql("SELECT count(*) FROM autotune.winners"), "5")
 
     def test_recipes_run_as_they_stand(self):
         """The command lines of the units, of the Job and of the array, without their paths and waits."""
