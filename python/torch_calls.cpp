@@ -77,6 +77,10 @@ struct Torch {
     void* (*context)();
     bool (*allows_tf32)(const void* context);
     void (*flash_in_cpp)(void* results, const void* q, const void* k, const void* v, double, bool, bool, std::optional<double>);
+    void (*cudnn_in_cpp)(void* results, const void* q, const void* k, const void* v, const void* bias, bool, double, bool, bool,
+                         std::optional<double>);
+    void (*efficient_in_cpp)(void* results, const void* q, const void* k, const void* v, const void* bias, bool, double, bool,
+                             std::optional<double>);
 } torch_;
 
 template <typename F>
@@ -560,6 +564,25 @@ class OwnedOptional {
     TensorHandle* at_;
 };
 
+// A std::optional<at::Tensor> that a function in C++ reads: an at::Tensor is one pointer.
+struct OptionalInCpp {
+    explicit OptionalInCpp(TensorHandle* handle) : has_value(handle != nullptr) {
+        if (has_value) std::memcpy(&tensor, *handle, sizeof tensor);
+    }
+    void* tensor = nullptr;
+    bool has_value;
+};
+
+std::optional<double> in_cpp(const double* scalar) {
+    return scalar == nullptr ? std::nullopt : std::optional<double>(*scalar);
+}
+
+// Room for the results of attention in C++, at most nine of eight bytes. The functions are called where torch's C function has
+// failed, for their exception: a program looks for torch's OutOfMemoryError.
+struct alignas(16) ResultsInCpp {
+    unsigned char bytes[128];
+};
+
 double as_double(Value value) {
     double result;
     std::memcpy(&result, &value, sizeof result);
@@ -677,9 +700,9 @@ void on_flash(Value* stack, std::uint64_t, std::uint64_t) {
     if (torch_.flash(q_owned.get(), k_owned.get(), v_owned.get(), dropout, is_causal ? 1 : 0, returns_mask ? 1 : 0, scale.get(),
                      &t[0], &t[1], &t[2], &t[3], &lengths[0], &lengths[1], &t[4], &t[5], &t[6]) != 0) {
         if (torch_.flash_in_cpp != nullptr) {  // for its exception
-            alignas(16) unsigned char results[128];
-            torch_.flash_in_cpp(results, q_owned.get(), k_owned.get(), v_owned.get(), dropout, is_causal, returns_mask,
-                                scale.get() == nullptr ? std::nullopt : std::optional<double>(*scale.get()));
+            ResultsInCpp results;
+            torch_.flash_in_cpp(&results, q_owned.get(), k_owned.get(), v_owned.get(), dropout, is_causal, returns_mask,
+                                in_cpp(scale.get()));
         }
         fail("_scaled_dot_product_flash_attention");
     }
@@ -712,8 +735,15 @@ void on_cudnn(Value* stack, std::uint64_t, std::uint64_t) {
     if (torch_.cudnn == nullptr) fail("_scaled_dot_product_cudnn_attention");
     if (torch_.cudnn(q_owned.get(), k_owned.get(), v_owned.get(), bias.get(), with_lse ? 1 : 0, dropout, is_causal ? 1 : 0,
                      returns_mask ? 1 : 0, scale.get(), &t[0], &t[1], &t[2], &t[3], &lengths[0], &lengths[1], &t[4], &t[5],
-                     &t[6]) != 0)
+                     &t[6]) != 0) {
+        if (torch_.cudnn_in_cpp != nullptr) {
+            ResultsInCpp results;
+            const OptionalInCpp bias_in_cpp(bias.get());
+            torch_.cudnn_in_cpp(&results, q_owned.get(), k_owned.get(), v_owned.get(), &bias_in_cpp, with_lse, dropout, is_causal,
+                                returns_mask, in_cpp(scale.get()));
+        }
         fail("_scaled_dot_product_cudnn_attention");
+    }
     put_nine(stack, t, lengths);
 }
 
@@ -742,8 +772,15 @@ void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
     TensorHandle t[4] = {};
     if (torch_.efficient == nullptr) fail("_scaled_dot_product_efficient_attention");
     if (torch_.efficient(q_owned.get(), k_owned.get(), v_owned.get(), bias.get(), with_lse ? 1 : 0, dropout, is_causal ? 1 : 0,
-                         scale.get(), &t[0], &t[1], &t[2], &t[3]) != 0)
+                         scale.get(), &t[0], &t[1], &t[2], &t[3]) != 0) {
+        if (torch_.efficient_in_cpp != nullptr) {
+            ResultsInCpp results;
+            const OptionalInCpp bias_in_cpp(bias.get());
+            torch_.efficient_in_cpp(&results, q_owned.get(), k_owned.get(), v_owned.get(), &bias_in_cpp, with_lse, dropout,
+                                    is_causal, in_cpp(scale.get()));
+        }
         fail("_scaled_dot_product_efficient_attention");
+    }
     for (int i = 0; i < 4; ++i) stack[i] = reinterpret_cast<Value>(t[i]);
 }
 
@@ -849,6 +886,9 @@ const char* find_torch(bool is_host) {
     find(own, "aoti_torch_cuda__scaled_dot_product_cudnn_attention", torch_.cudnn);
     find(own, "aoti_torch_cuda__scaled_dot_product_efficient_attention", torch_.efficient);
     find(own, "_ZN2at4cuda35_scaled_dot_product_flash_attentionERKNS_6TensorES3_S3_dbbSt8optionalIdE", torch_.flash_in_cpp);
+    find(own, "_ZN2at4cuda35_scaled_dot_product_cudnn_attentionERKNS_6TensorES3_S3_RKSt8optionalIS1_EbdbbS4_IdE", torch_.cudnn_in_cpp);
+    find(own, "_ZN2at4cuda39_scaled_dot_product_efficient_attentionERKNS_6TensorES3_S3_RKSt8optionalIS1_EbdbS4_IdE",
+         torch_.efficient_in_cpp);
     return nullptr;
 }
 

@@ -677,6 +677,32 @@ class PatchedAttention(Gpu):
             self.assertFalse(self.is_ours(lambda: F.scaled_dot_product_attention(q, *wide, attn_mask=mask)))
             self.assertFalse(self.is_ours(lambda: F.scaled_dot_product_attention(q, *wide, dropout_p=0.5)))
 
+    def test_a_factor_that_is_not_above_0_is_atens(self):
+        self.tune()
+        q, k, v = self.inputs()
+        for scale in (0.0, -0.125):
+            with sdpa_kernel(self.BACKENDS[0]), at.patch(wait=True, least_gain=self.ANY):
+                self.assertFalse(self.is_ours(lambda: self.attend(q, k, v, scale=scale)))
+
+    def test_a_full_device_is_torchs_own_error(self):
+        """Programs look for it, and try again with smaller batches."""
+        q = matrix(8, 16, 4096, 64)
+        try:
+            for backend in (*self.BACKENDS, SDPBackend.EFFICIENT_ATTENTION):
+                with self.subTest(backend=backend), sdpa_kernel(backend), at.patch(wait=True, note_misses=True):
+                    F.scaled_dot_product_attention(q, q, q)
+                    torch.cuda.synchronize()
+                    torch.cuda.empty_cache()
+                    _, whole = torch.cuda.mem_get_info()
+                    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (1 << 20)) / whole)
+                    with self.assertRaises(torch.OutOfMemoryError):
+                        F.scaled_dot_product_attention(q, q, q)
+                    torch.cuda.set_per_process_memory_fraction(1.0)
+                    F.scaled_dot_product_attention(q, q, q)
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            at.clear_misses()
+
     def test_compiled_and_captured(self):
         self.tune()
         q, k, v = self.inputs()
