@@ -110,8 +110,9 @@ def _adapt(model: torch.nn.Module, made: SaneMasks) -> None:
     config: Any = model.config
     word = config._attn_implementation
     if word == NAME:
+        if all(each is not config for each, _ in made._configs):  # else an outer model shares it, which this call has changed or listed
+            made.already.append(name)
         made._configs.append((config, "sdpa"))
-        made.already.append(name)
         _hook(model, made)
         return
     if word != "sdpa":

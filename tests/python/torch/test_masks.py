@@ -207,9 +207,10 @@ class SaneMasks(unittest.TestCase):
 
     def test_a_second_call_changes_nothing_and_can_be_undone(self):
         model = tiny("Llama")
-        at.sane_masks(model)
+        self.assertEqual(str(at.sane_masks(model)), "sane masks in LlamaForCausalLM")
         hooks = len(model.model._forward_pre_hooks)
         again = at.sane_masks(model)
+        self.assertEqual(str(again), "sane masks of an earlier call in LlamaForCausalLM")
         self.assertEqual(len(model.model._forward_pre_hooks), hooks)
         again.undo()
         self.assertEqual(model.config._attn_implementation, "sdpa")
