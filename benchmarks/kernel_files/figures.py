@@ -59,7 +59,8 @@ class Figures:
     def __init__(self, options):
         self.tool, self.out, self.seconds = os.path.abspath(options.autotune), pathlib.Path(options.out).resolve(), options.seconds
         self.parts, self.python, self.begun = options.parts.split(","), options.python, time.time()
-        self.most_rival_seconds = options.rival_seconds
+        self.most_rival_seconds, self.seeds = options.rival_seconds, options.seeds.split(",")
+        self.spaces = options.spaces.split(",")
         self.out.mkdir(parents=True, exist_ok=True)
         self.table, self.known, self.ours, self.rivals, self.reached = [], {}, {}, {}, {}
 
@@ -124,23 +125,26 @@ class Figures:
         return found
 
     def tune(self, name, shape, options):
-        code, out, err, wall, begun = self.autotune(["tune", *words(name, shape, options), "--json", "--log-level", "debug"], 60, name, fresh=True)
-        (self.out / f"{name}.tune.err").write_text(err)
-        (self.out / f"{name}.tune.json").write_text(out)
-        if code:
-            return self.failed(f"tune {name}", code, err)
-        said = json.loads(out)
-        self.ours[name] = said["winner"]["config"]
-        evidence = said["evidence"]
-        line = f"tune {name}: {wall:.1f} s, winner {said['winner']['median_us']:.1f} us, tried {evidence['tried']}, {evidence['stopped_by']}"
-        if name in self.known:
-            trials = self.trials_of(name, err, begun)
-            self.reached[name] = first_within(trials, self.known[name], 1)
-            recorded = self.known[name].get(tuple(self.ours[name][n] for n in self.names[name]))
-            best = min(self.known[name].values())
-            line += f", to within 1 %: {self.reached[name] and round(self.reached[name], 1)} s"
-            line += f", winner recorded with {recorded and recorded / best:.4f} of the best"
-        self.say(line)
+        """A tune for each seed. The first one is raced."""
+        for seed in self.seeds:
+            home = name if seed == self.seeds[0] else f"{name}_{seed}"
+            command = ["tune", *words(name, shape, options), "--seed", seed, "--json", "--log-level", "debug"]
+            code, out, err, wall, begun = self.autotune(command, 60, home, fresh=True)
+            (self.out / f"{home}.tune.err").write_text(err)
+            (self.out / f"{home}.tune.json").write_text(out)
+            if code:
+                return self.failed(f"tune {name}", code, err)
+            said = json.loads(out)
+            won, evidence = said["winner"]["config"], said["evidence"]
+            self.ours.setdefault(name, won)
+            line = f"tune {name}, seed {seed}: {wall:.1f} s, winner {said['winner']['median_us']:.1f} us"
+            line += f", tried {evidence['tried']}, {evidence['stopped_by']}"
+            if name in self.known:
+                reached = first_within(self.trials_of(name, err, begun), self.known[name], 1)
+                self.reached.setdefault(name, reached)
+                recorded, best = self.known[name].get(tuple(won[n] for n in self.names[name])), min(self.known[name].values())
+                line += f", to within 1 %: {reached and round(reached, 1)} s, winner recorded with {recorded and recorded / best:.4f} of the best"
+            self.say(line)
         return None
 
     def rival(self, name, shape, options):
@@ -261,8 +265,10 @@ class Figures:
         (self.out / f"{name}.bench.json").write_text(out)
         rows = json.loads(out)["rows"] if code == 0 else []
         gains = [f"{row['name'][:24]} {row['ratio_to_first']:.3f}" for row in rows if row.get("ratio_to_first") and row["ratio_to_first"] != 1]
+        evidence = said["evidence"]
         self.say(f"example {name}: {wall:.1f} s, first verified {time_of(first[1]) - begun if first else -1:.1f} s, "
-                 f"winner {said['winner']['median_us']:.1f} us, tried {said['evidence']['tried']} failed {said['evidence']['failed']}, {said['evidence']['stopped_by']}; over the winner:", *gains)
+                 f"winner {said['winner']['median_us']:.1f} us, tried {evidence['tried']} failed {evidence['failed']}, "
+                 f"{evidence['stopped_by']}; over the winner:", *gains)
         return None
 
     def part(self, name, function, *arguments):
@@ -277,7 +283,8 @@ class Figures:
             self.say(name, *arguments[:1], "FAILED:", type(error).__name__, error)
 
     def all(self):
-        for name, (shape, options) in SPACES.items():
+        for name in self.spaces:
+            shape, options = SPACES[name]
             if "record" not in self.parts and (self.out / f"{name}.json").exists():
                 self.read_space(name, self.out / f"{name}.json")
             for part, function in (("record", self.record), ("tune", self.tune), ("rival", self.rival), ("race", self.race)):
@@ -321,6 +328,8 @@ def main():
     parser.add_argument("--parts", default="record,tune,rival,race,overhead,norm,examples")
     parser.add_argument("--python", default=sys.executable, help="the Python that has kernel_tuner")
     parser.add_argument("--rival-seconds", type=float, default=45, help="for Kernel Tuner, for each space at most")
+    parser.add_argument("--seeds", default="1", help="of the tunes: 1,2,3")
+    parser.add_argument("--spaces", default=",".join(SPACES), help="of the parts record, tune, rival and race")
     Figures(parser.parse_args()).all()
 
 

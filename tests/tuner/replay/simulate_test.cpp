@@ -77,6 +77,22 @@ TEST_P(OwnSpace, IsSolvedInFortyCandidates) {
 INSTANTIATE_TEST_SUITE_P(Simulate, OwnSpace, testing::Values("gemm_wgmma_h200.json", "gemm_mma_h200.json", "gemm_wmma_h200.json"),
                          test::NamedByParameter());
 
+// Whole spaces of two examples of users' kernels on an H200, which no cost model ranks: within 2 % after a tenth of the points.
+class UsersSpace : public testing::TestWithParam<const char*> {};
+
+TEST_P(UsersSpace, IsSolvedInATenthOfItsPoints) {
+    const RecordedSpace space = read_recorded_space(kData / "search_spaces" / GetParam());
+    const int runs = test::kIsSanitized ? 3 : 30;
+    const Simulation simulation = simulate(space, {.strategy = "model", .runs = runs, .seed = 1, .until_percent = 2});
+    const SimulatedStrategy::Reach& reach = simulation.strategies[0].within.back();
+    ASSERT_EQ(reach.percent, 2);
+    EXPECT_EQ(reach.runs_solved, runs);
+    EXPECT_LE(reach.median_evaluations, static_cast<double>(space.rows.size()) / 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulate, UsersSpace, testing::Values("user_conv2d_h200.json.gz", "user_tiled_gemm_h200.json.gz"),
+                         test::NamedByParameter());
+
 TEST(Simulate, RunsThatEndEarlyTellTheSameOfWhatTheyReached) {
     const SimulateOptions whole{.strategy = "greedy", .runs = 5};
     SimulateOptions early = whole;
