@@ -1,5 +1,6 @@
 // Kernels for measuring and verifying. The same source serves every problem, because element types and layouts are run-time
-// values. harness.h explains parameter lists, codes and layouts of results.
+// values. harness.h explains parameter lists, codes and layouts of results. A tune waits for this file to compile before its first
+// trial, so loops that need no speed are not unrolled.
 #include "common/dependent_launch.cuh"
 #include "common/number_format.cuh"
 #include "common/random.cuh"
@@ -18,7 +19,7 @@ struct Layout {
     // Distance of an element from the base. Dimensions of one element cost no division.
     __device__ i64 offset(i64 number) const {
         i64 at = 0;
-#pragma unroll
+#pragma unroll 1
         for (int i = 4; i >= 0; --i) {
             if (extent[i] == 1) continue;
             const i64 rest = number / extent[i];
@@ -29,12 +30,14 @@ struct Layout {
     }
     __device__ i64 span() const {
         i64 last = 0;
+#pragma unroll 1
         for (int i = 0; i < 5; ++i) last += (extent[i] - 1) * stride[i];
         return elements() == 0 ? 0 : last + 1;
     }
     // Whether an element has this distance. REQUIRES: each stride is at least the span of the smaller ones.
     __device__ bool holds(i64 at) const {
         bool is_done[5] = {};
+#pragma unroll 1
         for (int round = 0; round < 5; ++round) {
             int widest = -1;
             for (int i = 0; i < 5; ++i) {
@@ -223,6 +226,7 @@ extern "C" __global__ void autotune_fill(void* data, u64 format, int kind, f32 c
                                          u64 through, u64 seed, int tensor, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     const autotune_random::Fill fill = {kind, centre, spread, low, high, every, extent4};
+#pragma unroll 1
     for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
         const i64 line = i / extent4;
         const autotune_random::Place place = {seed, tensor, line / extent3, line % extent3, i % extent4};
@@ -244,6 +248,7 @@ extern "C" __global__ void autotune_poison(void* data, u64 bytes, u32 byte) {
     for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step())) {
         reinterpret_cast<uint4*>(to)[i] = make_uint4(word, word, word, word);
     }
+#pragma unroll 1
     for (u64 i = words * 16 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step())) {
         to[i] = static_cast<u8>(byte);
     }
@@ -254,6 +259,7 @@ extern "C" __global__ void autotune_copy(const void* from, void* to, u64 bytes) 
     const u64 words = is_aligned ? bytes / 16 : 0;
     for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step()))
         static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
+#pragma unroll 1
     for (u64 i = words * 16 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step()))
         static_cast<u8*>(to)[i] = static_cast<const u8*>(from)[i];
 }
@@ -277,8 +283,10 @@ extern "C" __global__ void autotune_gap_check(const void* data, u64 format, u32 
     const u8* const bytes = static_cast<const u8*>(data);
     const i64 span = layout.span();
     u64 mine = 0;
+#pragma unroll 1
     for (i64 i = first_index(); i < span; i += index_step()) {
         if (layout.holds(i)) continue;
+#pragma unroll 1
         for (int part = 0; part < size; ++part) mine += bytes[i * size + part] != byte ? 1 : 0;
     }
     if (mine != 0) atomicAdd(changed, mine);
@@ -292,6 +300,7 @@ extern "C" __global__ void autotune_checksum(const void* data, u64 bytes, u64* s
     for (u64 i = static_cast<u64>(first_index()); i < words; i += static_cast<u64>(index_step())) {
         mine += autotune_random::mix(reinterpret_cast<const u64*>(from)[i] ^ autotune_random::mix(i));
     }
+#pragma unroll 1
     for (u64 i = words * 8 + static_cast<u64>(first_index()); i < bytes; i += static_cast<u64>(index_step())) {
         mine += autotune_random::mix(from[i] ^ autotune_random::mix(~i));
     }
@@ -303,6 +312,7 @@ extern "C" __global__ void autotune_compare(const void* out, u64 format, const f
                                             CompareResult* result, i64 extent0, i64 extent1, i64 extent2, i64 extent3, i64 extent4, i64 stride0, i64 stride1, i64 stride2, i64 stride3, i64 stride4) {
     const Layout layout = {{extent0, extent1, extent2, extent3, extent4}, {stride0, stride1, stride2, stride3, stride4}};
     CompareResult mine = {};
+#pragma unroll 1
     for (i64 i = first_index(); i < layout.elements(); i += index_step()) {
         const u64 bits = load_bits(out, {format}, layout.offset(i));
         add_element(mine, {format}, bits, expected[i], bound[i], static_cast<u64>(i));
@@ -321,6 +331,7 @@ extern "C" __global__ void autotune_project(const void* data, u64 format, int tr
     const i64 stretches = (along + stretch - 1) / stretch;
     const int lane = static_cast<int>(threadIdx.x % 32);
     u64 mine_odd = 0;
+#pragma unroll 1
     for (i64 i = first_index() / 32; i < stretches * across * batch; i += index_step() / 32) {
         const i64 b = i / (stretches * across);
         const i64 line = i / stretches % across;
@@ -328,6 +339,7 @@ extern "C" __global__ void autotune_project(const void* data, u64 format, int tr
         const i64 last = first + stretch < along ? first + stretch : along;
         const i64 col = line * 32 + lane;
         i64 sum = 0;
+#pragma unroll 1
         for (i64 at = transposed != 0 ? first : first + lane; at < last; at += transposed != 0 ? 1 : 32) {
             if (transposed != 0 && col >= cols) break;
             const i64 from = transposed != 0 ? matrix.offset(b, at, col) : matrix.offset(b, line, at);
@@ -348,6 +360,7 @@ extern "C" __global__ void autotune_project(const void* data, u64 format, int tr
 // A fixed computation with a known result: every thread hashes its number `rounds` times.
 extern "C" __global__ void autotune_canary(u64* sum, u32 rounds) {
     u64 x = static_cast<u64>(first_index());
+#pragma unroll 1
     for (u32 i = 0; i < rounds; ++i) x = autotune_random::mix(x);
     atomicAdd(sum, x);
 }

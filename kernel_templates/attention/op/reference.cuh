@@ -103,13 +103,27 @@ __device__ void judge(Shared& shared, const Tile& tile, const Bounds& bounds, co
             exponent[r] = fmax(exponent[r], fabs(scores.x[r]));
         }
     }
+    // One copy of the code for all rows, because eight compile for half a second longer. Arrays that such a loop indexes live in
+    // memory, so it works on copies.
+    f64 peak_of[rows], product_of[rows], exponent_of[rows], of_scores_of[rows];
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+        peak_of[r] = peak[r];
+        product_of[r] = product[r];
+        exponent_of[r] = exponent[r];
+    }
+#pragma unroll 1
+    for (int r = 0; r < rows; ++r) {
+        const f64 largest = largest_of(peak_of[r], shared.line);
+        peak_of[r] = largest == -infinity() ? 0.0 : largest;
+        const f64 largest_product = largest_of(product_of[r], shared.line);
+        of_scores_of[r] = bounds.per_product * largest_product + bounds.per_exponent * largest_of(exponent_of[r], shared.line);
+    }
     f64 of_scores[rows];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-        peak[r] = largest_of(peak[r], shared.line);
-        if (peak[r] == -infinity()) peak[r] = 0;
-        const f64 largest_product = largest_of(product[r], shared.line);
-        of_scores[r] = bounds.per_product * largest_product + bounds.per_exponent * largest_of(exponent[r], shared.line);
+        peak[r] = peak_of[r];
+        of_scores[r] = of_scores_of[r];
     }
 
     f64 sum[rows], value_sum[rows], magnitude[rows];
@@ -148,17 +162,23 @@ __device__ void judge(Shared& shared, const Tile& tile, const Bounds& bounds, co
         }
     }
 
+    f64 sum_of[rows], value_sum_of[rows], magnitude_of[rows];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-        if (r >= tile.count) break;
+        sum_of[r] = sum[r];
+        value_sum_of[r] = value_sum[r];
+        magnitude_of[r] = magnitude[r];
+    }
+#pragma unroll 1
+    for (int r = 0; r < tile.count; ++r) {
         __syncthreads();
-        shared.line[threadIdx.x] = sum[r];
+        shared.line[threadIdx.x] = sum_of[r];
         __syncthreads();
         f64 total = 0;
         for (int i = 0; i < threads; ++i) total += shared.line[i];
         __syncthreads();
-        shared.line[threadIdx.x] = value_sum[r];
-        shared.sums[threadIdx.x] = magnitude[r];
+        shared.line[threadIdx.x] = value_sum_of[r];
+        shared.sums[threadIdx.x] = magnitude_of[r];
         __syncthreads();
         const f64 inverse = total == 0.0 ? 0.0 : 1.0 / total;
         if (threadIdx.x < dv) {
@@ -172,9 +192,9 @@ __device__ void judge(Shared& shared, const Tile& tile, const Bounds& bounds, co
             to.o_bound[at] = error * inverse + bounds.output * fabs(value * inverse) + bounds.least;
         }
         if (threadIdx.x == 0 && to.lse != nullptr) {
-            const f64 lse = total == 0.0 ? -infinity() : peak[r] + log(total);
+            const f64 lse = total == 0.0 ? -infinity() : peak_of[r] + log(total);
             to.lse[line + r] = lse;
-            to.lse_bound[line + r] = of_scores[r] + bounds.lse * (1.0 + (total == 0.0 ? 0.0 : fabs(lse)));
+            to.lse_bound[line + r] = of_scores_of[r] + bounds.lse * (1.0 + (total == 0.0 ? 0.0 : fabs(lse)));
         }
     }
 }
