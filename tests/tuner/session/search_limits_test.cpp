@@ -81,8 +81,8 @@ TEST(SearchLimits, WhereBlocksWillJudgeTheirTimeIsKeptToo) {
     EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt);
     now.draws_power = true;
     EXPECT_THAT(why_search_ends(budget(7), now), Optional(std::string("budget")));
-    now.elapsed_s = 3.9;
-    EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt) << "1.2 s and three contestants' blocks of 1.8 s are left";
+    now.elapsed_s = 4.5;
+    EXPECT_EQ(why_search_ends(budget(7), now), std::nullopt) << "1.2 s and three contestants' blocks of 1.2 s are left";
 }
 
 TEST(SearchLimits, ASweepsSearchIsShortWhereEarlierProblemsOrderTheCandidates) {
@@ -110,8 +110,8 @@ TEST(SearchLimits, FinalsTakeNoLongerThanTheSearchDid) {
 
 TEST(SearchLimits, BlocksTakeAShareOfTheBudgetBesideIt) {
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(40)), 3.2);
-    EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.5) << "two contestants and what is not counted";
-    EXPECT_DOUBLE_EQ(sustained_seconds(budget(7)), 1.8) << "three of them";
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(2)), 1.0) << "two contestants and what is not counted";
+    EXPECT_DOUBLE_EQ(sustained_seconds(budget(7)), 1.2) << "three of them";
     EXPECT_DOUBLE_EQ(sustained_seconds(budget(100)), 6);
 }
 

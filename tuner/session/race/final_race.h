@@ -96,6 +96,9 @@ class FinalRace {
     double before_s_ = 0, rounds_s_ = 0;
 };
 
+// How short a block that decides may be.
+constexpr double kLeastJudgingBlock_s = 0.2;
+
 // How many blocks judge so many contestants at most: one to settle the card, one of each, and two of the second turn.
 constexpr int blocks_to_judge(int contestants) {
     return kSettlingToJudge + contestants + 2 * (kJudgingTurns - 1);

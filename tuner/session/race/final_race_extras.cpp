@@ -131,11 +131,11 @@ std::optional<Outlasting> outlasting(const std::vector<std::size_t>& near, std::
 Verdict FinalRace::verdict(double seconds) {
     Verdict of_rounds = rounds_->verdict();
     if ((of_rounds.conditions.throttle_reasons.value_or(0) & kPowerCap) == 0) return of_rounds;
-    const double affordable = std::max(0.0, seconds / kLeastBlock_s - blocks_to_judge(0));
+    const double affordable = std::max(0.0, seconds / kLeastJudgingBlock_s - blocks_to_judge(0));
     const std::vector<std::size_t> near = rounds_->near_to(
         of_rounds.winner, kNearWinner, std::clamp(static_cast<std::size_t>(affordable + 1e-6), std::size_t{2}, kMostJudged));
     if (near.size() < 2) return of_rounds;
-    const double block_s = std::clamp(seconds / blocks_to_judge(static_cast<int>(near.size())), kLeastBlock_s, kBlock_s);
+    const double block_s = std::clamp(seconds / blocks_to_judge(static_cast<int>(near.size())), kLeastJudgingBlock_s, kBlock_s);
     const auto play = [&](std::size_t contestant) -> std::optional<double> {
         const auto block = session_.lost() ? std::nullopt : session_.block(static_cast<int>(contestant), block_s);
         return block ? std::optional(block->launch_us) : std::nullopt;

@@ -16,7 +16,7 @@ constexpr double kLeastFinals_s = 0.5;
 constexpr double kUsualFinals_s = 1.2;
 
 constexpr double blocks_of(int judged) {
-    return blocks_to_judge(judged) * kLeastBlock_s;
+    return blocks_to_judge(judged) * kLeastJudgingBlock_s;
 }
 constexpr double kSustainedShare = 0.08, kMostSustained_s = 6;
 constexpr double kShortShare = 0.3, kShortSustained_s = blocks_of(3), kLeastSustained_s = blocks_of(2);

@@ -16,12 +16,12 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kSecondRungShare = 0.4, kWarmShare = 0.2;  // shares of the time for the decision
+constexpr double kSecondRungShare = 0.4, kWarmShare = 0.1;  // shares of the time for the decision
 // Load before the rounds, so that clocks and power reach their steady values: the second rung is load too.
 constexpr double kMostWarm_s = 1;
 constexpr double kLeastWarm_s = 0.1;
 constexpr int kLeastRounds = 10;   // a race that is decided with 99 % confidence needs no more
-constexpr double kSettle_s = 0.2;  // load before the second rung, so that the first candidate has no advantage
+constexpr double kSettle_s = 0.1;  // load before the second rung, so that the first candidate has no advantage
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
