@@ -44,6 +44,9 @@ class Strategy {
     // Up to `count` points that were never returned before, most promising first. Fewer, or none, while it waits for reports;
     // always none once exhausted() is true.
     virtual std::vector<std::size_t> ask(std::size_t count) = 0;
+    // The same of points that need no compilation, because they share the instance of a reported one. None if the strategy
+    // expects too little of them. They are tried in addition to others, and do not count where the strategy counts trials.
+    virtual std::vector<std::size_t> ask_compiled(std::size_t /*count*/) { return {}; }
     // The time of a point, or nullopt if it failed.
     virtual void report(std::size_t point, std::optional<double> time_us) = 0;
     virtual bool exhausted() const = 0;

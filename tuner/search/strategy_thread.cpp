@@ -52,9 +52,19 @@ StrategyThread::~StrategyThread() {
 
 void StrategyThread::ask(std::size_t count) {
     check(may_ask(), "a strategy is asked while it thinks or has nothing more to say");
+    send({.count = count, .compiled = false});
+}
+
+void StrategyThread::ask_compiled(std::size_t count) {
+    check(may_ask_compiled(), "a strategy is asked while it thinks or has no more compiled points");
+    send({.count = count, .compiled = true});
+}
+
+void StrategyThread::send(Question question) {
     asking_ = true;
+    asking_compiled_ = question.compiled;
     const std::scoped_lock lock(mutex_);
-    wanted_ = count;
+    wanted_ = question;
     told_.insert(told_.end(), unheard_.begin(), unheard_.end());
     unheard_.clear();
     wake_.notify_one();
@@ -68,14 +78,14 @@ std::vector<std::size_t> StrategyThread::take() {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t read = ::read(ready_fd_, &count, sizeof count);
     asking_ = false;
-    is_dry_ = answer_->points.empty() && unheard_.empty();
+    (asking_compiled_ ? is_compiled_dry_ : is_dry_) = answer_->points.empty() && unheard_.empty();
     outlook_ = answer_->outlook;
     return std::exchange(answer_, std::nullopt)->points;
 }
 
 void StrategyThread::report(std::size_t point, std::optional<double> time_us) {
     unheard_.emplace_back(point, time_us);
-    is_dry_ = false;
+    is_dry_ = is_compiled_dry_ = false;
 }
 
 void StrategyThread::answer(Answer answer, std::exception_ptr failure) {
@@ -92,11 +102,12 @@ void StrategyThread::think(const Make& make, const std::stop_token& stop) {
         while (true) {
             std::unique_lock lock(mutex_);
             if (!wake_.wait(lock, stop, [&] { return wanted_.has_value(); })) return;
-            const std::size_t count = *std::exchange(wanted_, std::nullopt);
+            const Question question = *std::exchange(wanted_, std::nullopt);
             const std::vector<Report> reports = std::exchange(told_, {});
             lock.unlock();
             for (const auto& [point, time_us] : reports) strategy->report(point, time_us);
-            Answer given{.points = strategy->ask(count), .outlook = {}};
+            Answer given{.points = question.compiled ? strategy->ask_compiled(question.count) : strategy->ask(question.count),
+                         .outlook = {}};
             given.outlook = strategy->outlook();  // after the points just given, which count as in progress
             answer(std::move(given), nullptr);
         }

@@ -33,6 +33,9 @@ class StrategyThread {
     bool asking() const { return asking_; }
     // REQUIRES: may_ask().
     void ask(std::size_t count);
+    // The same for Strategy::ask_compiled(), whose empty answers say nothing about those of ask().
+    bool may_ask_compiled() const { return !asking_ && !is_compiled_dry_; }
+    void ask_compiled(std::size_t count);
     // The answer, which is returned once. Empty while it is being computed or if nothing was asked.
     std::vector<std::size_t> take();
     void report(std::size_t point, std::optional<double> time_us);
@@ -49,17 +52,22 @@ class StrategyThread {
         std::vector<std::size_t> points;
         std::optional<Outlook> outlook;
     };
+    struct Question {
+        std::size_t count = 0;
+        bool compiled = false;
+    };
+    void send(Question question);
     void answer(Answer answer, std::exception_ptr failure);
 
     // The caller's.
-    bool asking_ = false, is_dry_ = false;
+    bool asking_ = false, asking_compiled_ = false, is_dry_ = false, is_compiled_dry_ = false;
     std::vector<Report> unheard_;
     std::optional<Outlook> outlook_;
     int ready_fd_;
     // Protected by the mutex.
     std::mutex mutex_;
     std::condition_variable_any wake_;
-    std::optional<std::size_t> wanted_;
+    std::optional<Question> wanted_;
     std::vector<Report> told_;
     std::optional<Answer> answer_;
     std::exception_ptr failure_;

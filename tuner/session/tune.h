@@ -178,9 +178,8 @@ struct BenchOptions {
     std::uint64_t seed = 1;
 };
 constexpr double kBlock_s = 1;
-// Blocks per contestant when blocks decide, and how short a block may be.
+// Blocks per contestant when blocks decide.
 constexpr int kJudgingTurns = 2;
-constexpr double kLeastBlock_s = 0.3;
 // Blocks before the first one that counts: a card that was below its limit, or is cool, exceeds it for a second or two. Of three
 // blocks of one second after a light load the first ran at 757 W, the others at 728 and 720, on a card limited to 700. One is
 // enough after rounds that ran at the limit, before blocks that decide.

@@ -454,6 +454,38 @@ TEST(Outlook, OfAModelBesideACostModelIsAboutWhatIsLeft) {
     EXPECT_LT(tried, 50U * kSearches);
 }
 
+// The time depends on a parameter that is compiled in and, by up to 5 %, on one that is not.
+TEST(CompiledPoints, AreGivenOfInstancesThatAreKnownWhileTheyMayImprove) {
+    const Grid part = grid({8, 8, 6});
+    const Domain domain = make_domain({part});
+    const auto time_us = [&](std::size_t point) {
+        const std::vector<int> at = domain.coordinates(point);
+        return 10 + std::abs(at[1] - 3) + std::abs(at[2] - 5) + 0.1 * std::abs(at[3] - 4);
+    };
+    const std::unique_ptr<Strategy> strategy = make_strategy("model", domain, 1);
+    EXPECT_TRUE(strategy->ask_compiled(3).empty()) << "no instance is known";
+    std::set<std::size_t> known;
+    double best_us = 1e9;
+    for (int i = 0; i < 20; ++i) {
+        for (const std::size_t point : strategy->ask(1)) {
+            known.insert(domain.instance(point));
+            best_us = std::min(best_us, time_us(point));
+            strategy->report(point, time_us(point));
+        }
+    }
+    std::size_t extra = 0;
+    const double best_before_us = best_us;
+    for (std::vector<std::size_t> points = strategy->ask_compiled(1); !points.empty(); points = strategy->ask_compiled(1)) {
+        ASSERT_LT(++extra, domain.size);
+        EXPECT_TRUE(known.contains(domain.instance(points.front())));
+        best_us = std::min(best_us, time_us(points.front()));
+        strategy->report(points.front(), time_us(points.front()));
+    }
+    EXPECT_LE(best_us, best_before_us);
+    EXPECT_GT(extra, 0U);
+    EXPECT_LT(extra, 60U) << "it ends when no more is expected";
+}
+
 // With an accurate cost model a few candidates are enough; with an uninformative one it takes longer.
 TEST(Outlook, EndsASearchSoonerTheBetterTheCostModelIs) {
     const Grid part = grid({9, 9, 9, 3});

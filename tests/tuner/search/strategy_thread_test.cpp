@@ -21,6 +21,7 @@ struct Script {
     std::vector<Report> heard;
     std::counting_semaphore<> leave{0};
     std::size_t points = 3;
+    std::vector<std::size_t> compiled{};
 };
 
 // Returns 0, 1, 2 and waits for permission before each answer.
@@ -34,6 +35,10 @@ class Scripted final : public Strategy {
         std::vector<std::size_t> points;
         while (points.size() < count && next_ < script_.points) points.push_back(next_++);
         return points;
+    }
+    std::vector<std::size_t> ask_compiled(std::size_t /*count*/) override {
+        script_.leave.acquire();
+        return std::exchange(script_.compiled, {});
     }
     void report(std::size_t point, std::optional<double> time_us) override { script_.heard.emplace_back(point, time_us); }
     bool exhausted() const override { return next_ == script_.points; }
@@ -69,6 +74,23 @@ TEST_F(StrategyOnAThread, NobodyWaitsWhileItThinks) {
     EXPECT_THAT(wait_and_take(strategy_), ElementsAre(0, 1));
     EXPECT_FALSE(strategy_.asking());
     EXPECT_FALSE(is_ready(strategy_, 0)) << "what was taken wakes nobody";
+}
+
+TEST_F(StrategyOnAThread, HasNoMoreCompiledPointsUntilAReportButOthers) {
+    script_.compiled = {42};
+    script_.leave.release(4);
+    strategy_.ask_compiled(1);
+    EXPECT_THAT(wait_and_take(strategy_), ElementsAre(42));
+    ASSERT_TRUE(strategy_.may_ask_compiled());
+    strategy_.ask_compiled(1);
+    EXPECT_THAT(wait_and_take(strategy_), IsEmpty());
+    EXPECT_FALSE(strategy_.may_ask_compiled());
+    ASSERT_TRUE(strategy_.may_ask()) << "that says nothing about points that must be compiled";
+    strategy_.ask(1);
+    EXPECT_THAT(wait_and_take(strategy_), ElementsAre(0));
+    EXPECT_FALSE(strategy_.may_ask_compiled());
+    strategy_.report(0, 12.5);
+    EXPECT_TRUE(strategy_.may_ask_compiled());
 }
 
 TEST_F(StrategyOnAThread, AnAskKnowsOfEveryReportBeforeIt) {

@@ -57,6 +57,16 @@ TEST(TrialBook, WhatIsBetterByNoiseAloneIsNotBetter) {
     EXPECT_EQ(book.since_better(), 0);
 }
 
+TEST(TrialBook, APointThatWasTriedOnlyForLackOfWorkSaysNothingAboutProgress) {
+    TrialBook book({});
+    add_timed(book, 0, 100);
+    book.add(1, failed(TrialStatus::crashed), false);
+    EXPECT_EQ(book.tried(), 2);
+    EXPECT_EQ(book.since_better(), 0);
+    book.add(2, failed(TrialStatus::crashed));
+    EXPECT_EQ(book.since_better(), 1);
+}
+
 TEST(TrialBook, CountsFailuresByStatus) {
     TrialBook book({});
     EXPECT_EQ(book.add(1, failed(TrialStatus::wrong_result)), std::nullopt);

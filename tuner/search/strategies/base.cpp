@@ -59,6 +59,17 @@ std::vector<std::size_t> BaseStrategy::ask(std::size_t count) {
     return given;
 }
 
+std::vector<std::size_t> BaseStrategy::ask_compiled(std::size_t count) {
+    std::vector<std::size_t> given;
+    while (given.size() < count && !fresh_.empty()) {
+        const std::optional<std::size_t> point = propose_compiled();
+        if (!point) break;
+        give(*point);
+        given.push_back(*point);
+    }
+    return given;
+}
+
 void BaseStrategy::give(std::size_t point) {
     check(is_fresh(point), "a strategy gave a point twice");
     const std::size_t hole = place_[point];

@@ -22,6 +22,7 @@ class BaseStrategy : public Strategy {
 
     std::string_view name() const final { return name_; }
     std::vector<std::size_t> ask(std::size_t count) final;
+    std::vector<std::size_t> ask_compiled(std::size_t count) final;
     void report(std::size_t point, std::optional<double> time_us) final;
     bool exhausted() const final { return fresh_.empty(); }
     std::optional<Outlook> outlook() final;
@@ -30,6 +31,8 @@ class BaseStrategy : public Strategy {
     // A fresh point, or nullopt to wait for reports. If none is pending, nullopt means a random fresh point. REQUIRES:
     // fresh_count() > 0.
     virtual std::optional<std::size_t> propose() = 0;
+    // A fresh point of a known instance that is worth a measurement; nullopt: there is none.
+    virtual std::optional<std::size_t> propose_compiled() { return std::nullopt; }
     virtual void heard(std::size_t point, std::optional<double> time_us) = 0;
     // Whether the strategy tries every point; then it predicts no gain before that.
     virtual bool tries_all() const { return false; }

@@ -26,6 +26,9 @@ constexpr std::size_t kGuessed = 4;    // one in this many of those is random, b
 constexpr double kRefitGrowth = 1.15;  // rates are fitted again when the observations have grown by this factor
 constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // keeps an ask near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // in log improvement, for points whose instance is already compiled
+// A point that needs no compilation is measured while the GPU would wait for compilers, if at least this share of the best time
+// is expected of it.
+constexpr double kLeastCompiledGain = 0.0005;
 constexpr double kFailureStep = 0.1;   // a failed point counts as slower than predicted by this, in speeds of the first point
 constexpr std::size_t kPatience = 60;  // evaluations without progress, after which every second point comes from the local walk
 constexpr double kProgress = 0.001;
@@ -54,7 +57,11 @@ constexpr double kBeliefHalfLife = 40;  // points after which what came true of 
 // is at least the geometric mean of the model's word and of that (docs/results/search.md has the calibration, and the spaces that
 // it was not fitted to).
 constexpr double kTooSure = 3;
-constexpr double kTooSureHalfLife = 40;   // tested points after which half of that excess is left
+constexpr double kTooSureHalfLife = 40;  // tested points after which half of that excess is left
+// Without a cost model it is surer still, and knows of no neighbour that a cost model would have put first. So its word counts
+// only after each parameter of the best point was varied this often since that point was found.
+constexpr int kRoundsAlone = 2;
+constexpr double kUnknownGain = 0.02;     // until then
 constexpr double kLeastProgress = 0.005;  // assumed where the last trials brought nothing
 // So many points given on the model's word are reported before its outlook counts: a model of seeds alone knows of no neighbours.
 constexpr int kLeastTested = 6;
@@ -137,11 +144,27 @@ class Model final : public BaseStrategy {
         return trust(*column);
     }
 
+    // Beside the best points, of which the surrogate knows all neighbours, a few measurements tell the best launch parameters.
+    std::optional<std::size_t> propose_compiled() override {
+        if (given_ < kStarts || std::isinf(best_)) return std::nullopt;
+        absorb();
+        const auto column =
+            most_promising([this](std::size_t point) { return known_instances_.contains(domain().instance(point)); });
+        if (!column) return std::nullopt;
+        const Belief belief = surrogate_.belief(*column);
+        if (expected_improvement(belief, best_) < -best_ * kLeastCompiledGain) return std::nullopt;
+        const std::size_t point = surrogate_.columns()[*column];
+        extra_.insert(point);
+        pending_.push_back({.point = point, .value = belief.mean, .kind = Observation::Kind::pending});
+        return point;
+    }
+
     void heard(std::size_t point, std::optional<double> time_us) override {
         known_instances_.insert(domain().instance(point));
         compare_with_belief(point, time_us);
         if (walked_.erase(point) > 0) walk_.heard(point, time_us);
-        ++since_progress_;
+        const bool is_extra = extra_.erase(point) > 0;
+        if (!is_extra) ++since_progress_;
         if (time_us) {
             if (std::isinf(best_)) reference_us_ = *time_us;
             const double value = value_of(*time_us, reference_us_);
@@ -150,6 +173,7 @@ class Model final : public BaseStrategy {
                 best_ = value;
                 best_point_ = point;
                 axes_.clear();
+                axis_rounds_ = 0;
                 next_round_ = kStall;
             }
             worst_ = std::max(worst_, value);
@@ -162,6 +186,7 @@ class Model final : public BaseStrategy {
                                 .kind = Observation::Kind::failed});
         }
         believed_.erase(point);
+        if (is_extra) best_after_.pop_back();
         best_after_.push_back(best_);
     }
 
@@ -171,7 +196,9 @@ class Model final : public BaseStrategy {
         const double believed = -improvement_left() / best_ * (came_true_ + kTrustedGain) / (expected_sum_ + kTrustedGain);
         const double too_sure = 1 + (kTooSure - 1) * std::exp2(-tested_ / kTooSureHalfLife);
         const double gain = std::max(too_sure * believed, std::sqrt(believed * (gain_of_last_doubling() + kLeastProgress)));
-        return tested_ < kLeastTested && fresh_count() > 0 ? 1 : std::min(gain, 1.0);
+        if (tested_ < kLeastTested && fresh_count() > 0) return 1;
+        const bool is_unknown = expected_.empty() && axis_rounds_ < kRoundsAlone && fresh_count() > 0;
+        return std::min(is_unknown ? std::max(gain, kUnknownGain) : gain, 1.0);
     }
 
   private:
@@ -361,7 +388,9 @@ class Model final : public BaseStrategy {
         while (!axes_.empty()) {
             const std::size_t axis = axes_.back();
             axes_.pop_back();
-            if (const auto column = most_promising([&](std::size_t point) { return differs_in(axis, point); })) return column;
+            const auto column = most_promising([&](std::size_t point) { return differs_in(axis, point); });
+            if (axes_.empty()) ++axis_rounds_;
+            if (column) return column;
         }
         return std::nullopt;
     }
@@ -424,15 +453,17 @@ class Model final : public BaseStrategy {
     std::vector<std::size_t> begun_;  // the points that the search began with
     std::size_t next_expected_ = 0;
     std::vector<Observation> history_;
-    std::vector<double> best_after_;                    // the best value after each report
+    std::vector<double> best_after_;                    // the best value after each report, but for those of extra points
     std::vector<Observation> pending_;                  // given by the model, not reported
     std::unordered_set<std::size_t> guessed_;           // points that the surrogate contains with their predicted value
     std::unordered_map<std::size_t, Belief> believed_;  // by point that the model proposed: its prediction when it did
     std::unordered_set<std::size_t> known_instances_;   // instances compiled for a reported point
     std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
+    std::unordered_set<std::size_t> extra_;             // given because they need no compilation, not reported
     std::size_t best_point_ = 0;
     std::vector<std::size_t> axes_;  // parameters of the best point still to be varied in this round
     std::size_t next_round_ = kStall;
+    int axis_rounds_ = 0;  // that ended since the best point was found
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
     double expected_sum_ = 0, came_true_ = 0;  // improvement of the points reported, in shares of the best time
     int tested_ = 0;                           // points whose improvement was expected, and which were reported

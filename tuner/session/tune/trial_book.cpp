@@ -2,10 +2,10 @@
 
 namespace autotune::tuner {
 
-std::optional<double> TrialBook::add(std::size_t point, Trial trial) {
+std::optional<double> TrialBook::add(std::size_t point, Trial trial, bool counts) {
     constexpr double kBetter = 0.995;  // less is noise
     ++tried_;
-    ++since_better_;
+    if (counts) ++since_better_;
     std::optional<double> time_us;
     if (trial.status == TrialStatus::ok) {
         time_us = rungs_.estimate_us(point);

@@ -20,8 +20,9 @@ class TrialBook {
     Rungs& rungs() { return rungs_; }
     const Rungs& rungs() const { return rungs_; }
 
-    // Adds a trial that ended. Returns its time as the rungs estimate it; nullopt if it failed.
-    std::optional<double> add(std::size_t point, Trial trial);
+    // Adds a trial that ended. Returns its time as the rungs estimate it; nullopt if it failed. `counts`: whether it is one of
+    // those since the last improvement, if it is none.
+    std::optional<double> add(std::size_t point, Trial trial, bool counts = true);
     // A candidate that was right and timed turned out to be wrong, or to kill the worker: adds a failed trial for it and excludes
     // it from being the best. Returns it in its new state. REQUIRES: add(point) before.
     const Trial& charge(std::size_t point, TrialStatus status, const std::string& detail, bool by_circumstance = false);

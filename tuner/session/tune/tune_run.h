@@ -43,6 +43,7 @@ class TuneRun {
     bool take_from_store(std::size_t point);
     void search();
     bool search_is_over();
+    void ask_for_compiled();
     bool keep_loaded();
     bool can_load() const;
     bool draws_power() const;
@@ -98,6 +99,8 @@ class TuneRun {
     std::vector<std::size_t> seeds_;
     std::set<std::size_t> early_;         // seeds that were begun before the strategy returned them
     std::set<std::size_t> untold_seeds_;  // that were not reported to the strategy yet
+    std::set<std::size_t> extra_;         // points tried only because the GPU had nothing else to do
+    bool asked_compiled_ = false;         // whether the last question to the strategy was for such points
     std::optional<StrategyThread> strategy_;
     TrialBook book_;
     std::optional<TrialRecorder> recorder_;    // from start() on

@@ -118,11 +118,15 @@ void TuneRun::start(int urgency) {
 
 void TuneRun::refill() {
     const std::vector<std::size_t> points = strategy_->take();
+    if (asked_compiled_) extra_.insert(points.begin(), points.end());
     if (!searching_ || search_is_over()) return;
     for (const std::size_t point : points) {
         if (early_.erase(point) == 0 && !take_from_store(point)) feed_->submit(point);
     }
-    if (const std::size_t room = feed_->room(); room > 0 && strategy_->may_ask()) strategy_->ask(room);
+    if (const std::size_t room = feed_->room(); room > 0 && strategy_->may_ask()) {
+        asked_compiled_ = false;
+        strategy_->ask(room);
+    }
 }
 
 bool TuneRun::take_from_store(std::size_t point) {
@@ -155,6 +159,7 @@ void TuneRun::search() {
         if (const auto ready = feed_->next()) {
             try_one(*ready);
         } else if (feed_->compiling() > 0 || strategy_->asking()) {
+            ask_for_compiled();
             const PhaseTimer starved(phases_.starved_s);
             if (!keep_loaded()) shared_.engine.pump(milliseconds(100));
         } else {
@@ -164,6 +169,14 @@ void TuneRun::search() {
     phases_.busy_s = shared_.engine.gpu_worker().busy_seconds() - busy_before_s - phases_.loaded_s;
     searching_ = false;
     feed_->stop();
+}
+
+// The GPU waits for compilers during half of a search. Meanwhile it measures other launch parameters of instances that it has:
+// orders of tiles and depths of rings tell some candidates apart by 5 %.
+void TuneRun::ask_for_compiled() {
+    if (feed_->room() > 0 || !strategy_->may_ask_compiled()) return;
+    asked_compiled_ = true;
+    strategy_->ask_compiled(1);
 }
 
 // While nothing is ready, the last tried candidate keeps running: an idle card recovers clocks that it cannot hold, and the next
@@ -248,7 +261,7 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
 }
 
 void TuneRun::note(std::size_t point, Trial trial) {
-    const std::optional<double> time_us = book_.add(point, std::move(trial));
+    const std::optional<double> time_us = book_.add(point, std::move(trial), !extra_.contains(point));
     tell(book_.at(point), time_us, point);
 }
 
