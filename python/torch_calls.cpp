@@ -886,7 +886,8 @@ const char* find_torch(bool is_host) {
     find(own, "aoti_torch_cuda__scaled_dot_product_cudnn_attention", torch_.cudnn);
     find(own, "aoti_torch_cuda__scaled_dot_product_efficient_attention", torch_.efficient);
     find(own, "_ZN2at4cuda35_scaled_dot_product_flash_attentionERKNS_6TensorES3_S3_dbbSt8optionalIdE", torch_.flash_in_cpp);
-    find(own, "_ZN2at4cuda35_scaled_dot_product_cudnn_attentionERKNS_6TensorES3_S3_RKSt8optionalIS1_EbdbbS4_IdE", torch_.cudnn_in_cpp);
+    find(own, "_ZN2at4cuda35_scaled_dot_product_cudnn_attentionERKNS_6TensorES3_S3_RKSt8optionalIS1_EbdbbS4_IdE",
+         torch_.cudnn_in_cpp);
     find(own, "_ZN2at4cuda39_scaled_dot_product_efficient_attentionERKNS_6TensorES3_S3_RKSt8optionalIS1_EbdbS4_IdE",
          torch_.efficient_in_cpp);
     return nullptr;
