@@ -24,7 +24,8 @@ TEST(FleetCommand, RefusesWhatCannotBeMeantBeforeItConnects) {
     CliBench autotune;
     autotune.variables["AUTOTUNE_STORE"] = kNowhere;
     const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
-        {{}, "usage: autotune fleet"},
+        {{},
+         "autotune fleet wants migrate|doctor|want|freeze|publish|withdraw|retry|list ...; `autotune fleet --help` shows how"},
         {{"freze"},
          "what `autotune fleet` does is one of migrate, doctor, want, freeze, publish, withdraw, retry, list, not 'freze'"},
         {{"freeze"}, "autotune fleet freeze wants the label's name, such as 2026-12-01; `autotune fleet --help` shows how"},
@@ -37,8 +38,8 @@ TEST(FleetCommand, RefusesWhatCannotBeMeantBeforeItConnects) {
         {{"publish", "prod", "a", "b"}, "'b' is not expected here"},
         {{"withdraw"}, "autotune fleet withdraw wants numbers of results, as `autotune fleet list winners` shows them"},
         {{"withdraw", "7"}, "say with --note why the result is withdrawn; it is kept with it"},
-        {{"withdraw", "7", "seven", "--note", "x"}, "the result is an integer >= 1, not 'seven'"},
-        {{"withdraw", "0", "--note", "x"}, "the result is an integer >= 1, not '0'"},
+        {{"withdraw", "7", "seven", "--note", "x"}, "the result wants an integer >= 1, not 'seven'"},
+        {{"withdraw", "0", "--note", "x"}, "the result wants an integer >= 1, not '0'"},
         {{"retry", "all"}, "'all' is not expected here"},
         {{"list", "things"},
          "what `autotune fleet list` lists is one of queue, failures, workers, winners, labels, channels, verdicts, not "
@@ -53,8 +54,7 @@ TEST(FleetCommand, RefusesWhatCannotBeMeantBeforeItConnects) {
     for (const auto& [words, message] : wrong) {
         const Said said = fleet(autotune, words);
         EXPECT_EQ(said.code, ExitCode::usage) << testing::PrintToString(words) << said.err;
-        // An op's own error quotes its text in its own way.
-        EXPECT_THAT(said.err, AnyOf(HasSubstr(message), HasSubstr(message.substr(message.starts_with("'''") ? 2 : 0))));
+        EXPECT_THAT(said.err, HasSubstr(message));
         EXPECT_EQ(said.out, "");
     }
 }
