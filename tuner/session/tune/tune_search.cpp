@@ -172,9 +172,9 @@ void TuneRun::search() {
 }
 
 // The GPU waits for compilers during half of a search. Meanwhile it measures other launch parameters of instances that it has:
-// orders of tiles and depths of rings tell some candidates apart by 5 %.
+// orders of tiles and depths of rings tell some candidates apart by 5 %. They would take their share of a number of trials.
 void TuneRun::ask_for_compiled() {
-    if (feed_->room() > 0 || !strategy_->may_ask_compiled()) return;
+    if (options_.budget.trials > 0 || feed_->room() > 0 || !strategy_->may_ask_compiled()) return;
     asked_compiled_ = true;
     strategy_->ask_compiled(1);
 }
