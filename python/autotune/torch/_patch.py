@@ -292,14 +292,14 @@ def patch(
     wait: bool = False,
     note_misses: bool = False,
 ) -> Patch:
-    """Gives torch.mm, matmul, linear, bmm, softmax and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
+    """Gives torch.mm, matmul, linear, bmm and scaled_dot_product_attention our kernels, until `restore()` or the end of a `with`.
 
     A call is taken over only where tune() found on this device, and with this torch, that ours is at least `least_gain` as fast as aten's own kernel:
     in a stream, or in a CUDA graph for calls that are captured. Every other call goes to aten; an operator of which no call has won is not touched.
     Plans are made on a thread; until one is ready its calls are aten's, and `wait` waits for all. `only` says of a problem whether it may be taken
-    over. Products with a bias, masks, dropout and gradients of attention are aten's. Code made by torch.compile calls the same kernels, so it is
-    patched too. `status()` tells what is served. With `note_misses` all these operators are watched, and `misses()` has the problems that no tune
-    has raced. A torch that lacks what an operator needs keeps it, with one warning.
+    over. softmax, which tune() does not race, products with a bias, masks, dropout and gradients of attention are aten's. Code made by torch.compile
+    calls the same kernels, so it is patched too. `status()` tells what is served. With `note_misses` all these operators are watched, and `misses()`
+    has the problems that no tune has raced. A torch that lacks what an operator needs keeps it, with one warning.
     """
     wanted = dict(mm=mm, bmm=bmm, softmax=softmax, attention=attention)
     return Patch([name for name, is_wanted in wanted.items() if is_wanted], least_gain, only, wait, note_misses)
