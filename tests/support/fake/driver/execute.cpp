@@ -72,6 +72,8 @@ CUresult compute(const Launch& launch, const Effects& effects) {
     const std::vector<ParameterFact>& parameters = launch.function->kernel->parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         if (parameters[i].name.rfind("expected", 0) == 0) skipped().answers.insert(launch.words[i]);
+        const bool is_written = parameters[i].type == ParameterType::pointer && !parameters[i].is_const;
+        if (is_written && skipped().poisoned.contains(launch.words[i])) skipped().written.insert(launch.words[i]);
         if (!effects.wrong.empty() && parameters[i].type == ParameterType::pointer) skipped().wrong.insert(launch.words[i]);
     }
     return CUDA_SUCCESS;

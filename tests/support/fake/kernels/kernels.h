@@ -70,6 +70,9 @@ std::optional<CUresult> compute_harness(const Launch& launch);
 struct Skipped {
     std::set<Address> answers;
     std::set<Address> wrong;
+    // Outputs that were poisoned, and those that a kernel of an unknown op got afterwards: it counts as having written them.
+    std::set<Address> poisoned;
+    std::set<Address> written;
 };
 Skipped& skipped();
 
