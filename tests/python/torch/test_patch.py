@@ -198,8 +198,7 @@ class Patched(unittest.TestCase):
             before = at.status()["taken"]
             self.is_taken()
             told = at.status()
-        none = "torch's: tune() has found no call here that ours wins"
-        self.assertEqual(told["operators"], {"mm": "ours", "bmm": none, "softmax": none})
+        self.assertEqual(told["operators"], {"mm": "ours", "bmm": _patch._NOT_TUNED, "softmax": "torch's: tune() races no softmax"})
         self.assertEqual((told["verdicts"], told["entries"], told["taken"] - before, told["active"]), (1, 2, 1, True))
 
     def test_a_torch_that_lacks_a_shim_keeps_the_operator_with_one_warning(self):
@@ -214,6 +213,28 @@ class Patched(unittest.TestCase):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 _patch.Patch(["mm", "bmm"], key="CPU", wait=True).restore()
+
+    def test_status_tells_why_an_operator_is_torchs(self):
+        def state(**options):
+            with self.patch(**options):
+                return at.status()["operators"]["mm"]
+
+        self.assertIn("run autotune.torch.tune(model, inputs)", state())
+        self.assertIn("run autotune.torch.tune(model, inputs)", state(note_misses=True))  # its kernel is registered all the same
+        self.won(0.9, 0.9)
+        for each in (state(), state(note_misses=True)):
+            self.assertEqual(each, "torch's: tune() has found no call here that ours wins")
+
+    def test_reasons_that_operators_share_are_one_warning(self):
+        _patch._warned.clear()
+        self.addCleanup(_patch._warned.clear)
+        refused = {name: _shims._reason(b"libcuda.so.1") for name in _shims.KERNELS}
+        with mock.patch.object(_shims, "install", lambda *_: refused), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _patch.Patch(["mm", "bmm", "softmax", "attention"], key="CPU", wait=True, note_misses=True).restore()
+        self.assertEqual(len(caught), 1)
+        self.assertIn("leaves mm, bmm, softmax, attention to torch: no NVIDIA driver", str(caught[0].message))
+        self.assertIn("is without CUDA", _shims._reason(b"libtorch_cuda.so"))
 
     def test_misses_leave_out_what_is_no_problem(self):
         at.clear_misses()
@@ -369,6 +390,10 @@ class Keys(unittest.TestCase):
         q = autotune.Tensor("bf16", (2, 4, 16, 64))
         problem = autotune.Problem("attention", dict.fromkeys("qkvo", q), {"mask": "causal_bottom_right"})
         self.assertEqual(_shims.keys_of(problem, 0), [])
+        x, y = autotune.Tensor("bf16", (4, 16), (1, 4)), autotune.Tensor("bf16", (4, 16))
+        lse = autotune.Tensor("f32", (4,))
+        for tensors, attributes in (({"x": x, "y": y}, {}), ({"x": y, "y": y}, {"scale": 0.5}), ({"x": y, "y": y, "lse": lse}, {})):
+            self.assertEqual(_shims.keys_of(autotune.Problem("softmax", tensors, attributes), 0), [])
 
 
 if __name__ == "__main__":
