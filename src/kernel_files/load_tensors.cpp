@@ -1,6 +1,8 @@
 // [[tensor]].
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "src/core/text.h"
 #include "src/kernel_files/loader.h"
@@ -9,6 +11,29 @@ namespace autotune::kernel_files {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A sum of a file's bytes in 16 digits, which changes with them; empty if the file cannot be read.
+std::string content_sum(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) return "";
+    constexpr std::uint64_t kStart = 0xcbf29ce484222325, kFactor = 0x100000001b3;
+    std::uint64_t sum = kStart;
+    std::vector<char> bytes(std::size_t{1} << 20);
+    while (in) {
+        in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        const auto count = static_cast<std::size_t>(in.gcount());
+        for (std::size_t i = 0; i < count; i += 8) {
+            std::uint64_t word = 0;
+            std::memcpy(&word, bytes.data() + i, std::min<std::size_t>(8, count - i));
+            sum = (sum ^ word) * kFactor;
+            sum ^= sum >> 32;
+        }
+    }
+    constexpr int kDigits = 16;
+    std::string text(kDigits, '0');
+    for (int i = kDigits - 1; i >= 0; --i, sum >>= 4) text[static_cast<std::size_t>(i)] = "0123456789abcdef"[sum & 15];
+    return text;
+}
 
 }  // namespace
 
@@ -99,12 +124,16 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
         return;
     }
     const toml::table* const table = fill->as_table();
+    if (table != nullptr && table->contains("npy")) {
+        TableReader file(reading_, *table, "fill npy");
+        read_file_fill(*file.node("npy"), tensor, file.text("sum"));
+        return file.finish();
+    }
     if (table == nullptr || table->size() != 1)
         return reading_.fault(*fill, "'fill' is a word, or a table of one fill, such as { constant = 0 }");
     const std::string kind(table->begin()->first.str());
     const toml::node& inside = table->begin()->second;
     tensor.fill.kind = kind;
-    if (kind == "npy") return read_file_fill(inside, tensor);
     if (kind == "indices" || kind == "constant") {
         const std::string text = reader.expression_of(inside, kind);
         tensor.fill.values[kind == "indices" ? "count" : "value"] = text;
@@ -135,7 +164,8 @@ void Loader::read_fill(TableReader& reader, OpDefinition::Tensor& tensor) {
 }
 
 // A file of numpy beside the kernel file, which the worker reads.
-void Loader::read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor) {
+void Loader::read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor, const std::optional<std::string>& sum) {
+    tensor.fill.kind = "npy";
     const auto name = node.value_exact<std::string>();
     if (!name) return reading_.fault(node, "'npy' is the name of a file, in quotes");
     const auto path = file_below(*name, reading_.inside(node));
@@ -144,6 +174,17 @@ void Loader::read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor
     std::error_code ignored;
     if (options_.needs_data && !fs::is_regular_file(*path, ignored))
         reading_.fault(reading_.inside(node), "there is no file " + *name + " beside the kernel file");
+    // Winners are stored for a content: the sum is part of the op's rules. A caller's own data need not be this file.
+    if (sum) tensor.fill.values["sum"] = *sum;
+    const std::string found = options_.needs_data && fs::is_regular_file(*path, ignored) ? content_sum(*path) : "";
+    if (!found.empty() && !sum)
+        reading_.fault(reading_.inside(node),
+                       *name + " may change, and winners stay: write { npy = \"" + *name + "\", sum = \"" + found +
+                           "\" }, and another content is refused",
+                       true);
+    if (!found.empty() && sum && found != *sum)
+        reading_.fault(reading_.inside(node), *name + " has changed: its sum is \"" + found + "\", not \"" + *sum +
+                                                  "\". With the new sum the kernel is tuned again");
     tensor.fill.file = *name;
     tensor.fill.path = fs::absolute(*path, ignored).string();
 }

@@ -55,7 +55,7 @@ class Loader {
     StepDefinition::Argument read_pick(const toml::table& table, const std::string& title, Level level);
     void read_prepare(const toml::table& table);
     void read_symbol(TableReader& reader, OpDefinition::Tensor& tensor);
-    void read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor);
+    void read_file_fill(const toml::node& node, OpDefinition::Tensor& tensor, const std::optional<std::string>& sum);
     void check_symbols();
     StepDefinition::Argument read_argument(const toml::node& node, const std::string& title, Level level);
     void read_check(const toml::table& table);

@@ -234,8 +234,17 @@ TEST(Data, ComesFromAFileOfNumpy) {
     text.replace(text.find(", \"1\"]"), 6, "]");
     text.replace(text.find("access = \"in\""), 13, "access = \"in\"\nfill = { npy = \"x.npy\" }");
     folder.put("scale.toml", text);
+    const Loaded without_sum = load(folder.path("scale.toml"), {});
+    ASSERT_THAT(without_sum.findings, SizeIs(1));
+    EXPECT_TRUE(without_sum.findings.front().is_warning);
+    const std::string advice = without_sum.findings.front().text;
+    const std::string pinned = advice.substr(advice.find("{ npy"), advice.find(" }") + 2 - advice.find("{ npy"));
+    text.replace(text.find("{ npy = \"x.npy\" }"), 17, pinned);
+    folder.put("scale.toml", text);
     const Loaded loaded = load(folder.path("scale.toml"), {});
     expect_none(loaded);
+    EXPECT_NE(loaded.file.family.canonical_rules(), without_sum.file.family.canonical_rules())
+        << "the sum is part of the identity";
     const std::vector<Device> devices = {*reference_device("sm_90a")};
     EXPECT_THAT(check(loaded.file, devices), IsEmpty());
     const Planned planned(loaded);
@@ -257,6 +266,10 @@ TEST(Data, ComesFromAFileOfNumpy) {
                 Contains(HasSubstr("x.npy has the shape [10, 100], and tensor x has [1000]")));
     EXPECT_THAT(told(npy("<f4", "(1000,)", 3999)), Contains(HasSubstr("ends before its last element")));
     EXPECT_THAT(told("no file of numpy"), Contains(HasSubstr("is no .npy file")));
+    const Loaded changed = load(folder.path("scale.toml"), {});
+    EXPECT_FALSE(changed.is_whole());
+    EXPECT_THAT(changed.findings.front().text, HasSubstr("x.npy has changed: its sum is \""));
+    EXPECT_TRUE(load(folder.path("scale.toml"), {.needs_data = false}).is_whole()) << "a caller brings its own data";
 }
 
 }  // namespace
