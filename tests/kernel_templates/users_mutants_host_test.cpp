@@ -34,7 +34,8 @@ const json& listed() {
 }
 
 // A kernel file of an example with a changed source.
-FamilyDefinition definition_of(const std::string& example, const std::string& find, const std::string& replace) {
+FamilyDefinition definition_of(const std::string& example, const std::string& find, const std::string& replace,
+                               bool has_exact_test) {
     kernel_files::Loaded loaded = kernel_files::load(test_folder() + "/../examples/kernels/" + example + ".toml", {});
     check(loaded.is_whole(), "the example is whole");
     FamilyDefinition family = std::move(loaded.file.family);
@@ -44,14 +45,15 @@ FamilyDefinition definition_of(const std::string& example, const std::string& fi
     check(find.empty() || (at != std::string::npos && text.find(find, at + 1) == std::string::npos),
           "a mutant's text is there once");
     if (!find.empty()) text.replace(at, find.size(), replace);
+    op->has_exact_test = has_exact_test;
     family.op = std::move(op);
     return family;
 }
 
-std::string findings(const UsersMutant& mutant) {
+std::string findings(const UsersMutant& mutant, bool has_exact_test = true) {
     const json& about = listed().at(mutant.example);
     Catalogue catalogue = Catalogue::embedded();
-    catalogue.add(definition_of(mutant.example, mutant.find, mutant.replace));
+    catalogue.add(definition_of(mutant.example, mutant.find, mutant.replace, has_exact_test));
     const Family& family = *catalogue.find_family("user_" + mutant.example + "/main");
     const std::string shape = mutant.shape.empty() ? about.at("shape").get<std::string>() : mutant.shape;
     const Problem problem =
@@ -88,6 +90,26 @@ TEST_P(UsersMutantOnHost, IsRejected) {
     std::printf("%s\n", found.c_str());
 }
 
+// Faults that are smaller than the rounding that a long sum may have.
+std::vector<UsersMutant> within_the_tolerance() {
+    std::vector<UsersMutant> all;
+    for (const auto& [example, about] : listed().items())
+        for (const json& each : about.at("mutants"))
+            if (each.contains("within_tolerance_at"))
+                all.push_back({example, each.at("name"), each.at("find"), each.at("replace"), each.at("within_tolerance_at")});
+    return all;
+}
+
+class SmallMutantOnHost : public ::testing::TestWithParam<UsersMutant> {};
+TEST_P(SmallMutantOnHost, PassesTheToleranceAndFailsTheExactTest) {
+    EXPECT_EQ(findings(GetParam(), false), "");
+    EXPECT_NE(findings(GetParam()), "");
+}
+
+TEST(UsersMutants, FourAndMoreAreFoundByTheExactTestAlone) {
+    EXPECT_GE(within_the_tolerance().size(), 4U);
+}
+
 TEST(UsersMutants, AreListedForEachExample) {
     std::size_t examples = 0;
     for (const auto& entry : std::filesystem::directory_iterator(test_folder() + "/../examples/kernels")) {
@@ -101,6 +123,7 @@ TEST(UsersMutants, AreListedForEachExample) {
 const auto name_of = [](const auto& entry) { return entry.param.example + "_" + entry.param.name; };
 INSTANTIATE_TEST_SUITE_P(Each, UsersKernelOnHost, ::testing::ValuesIn(sound()), name_of);
 INSTANTIATE_TEST_SUITE_P(Each, UsersMutantOnHost, ::testing::ValuesIn(on_host()), name_of);
+INSTANTIATE_TEST_SUITE_P(Each, SmallMutantOnHost, ::testing::ValuesIn(within_the_tolerance()), name_of);
 
 }  // namespace
 }  // namespace autotune::test::users_mutants_host_test
