@@ -59,7 +59,9 @@ std::string problem_flags_text(const Catalogue& catalogue, const Problem& proble
         best = ProblemRequest{.op = problem.op, .shape = problem.shape(), .options = {}};
         for (const Attribute& attribute : problem.attributes) best->options[attribute.name] = to_string(attribute.value);
     }
-    std::string text = "--op " + best->op + " --shape " + shell_word(best->shape);
+    // --kernel, which the line repeats, brings the op of its file.
+    const bool is_of_kernel_file = best->op.starts_with("user_") && arguments.has("kernel");
+    std::string text = (is_of_kernel_file ? "" : "--op " + best->op + " ") + "--shape " + shell_word(best->shape);
     for (const Attribute& attribute : problem.attributes) {
         const auto option = best->options.find(attribute.name);
         if (option != best->options.end()) text += " --" + option->first + " " + shell_word(option->second);
