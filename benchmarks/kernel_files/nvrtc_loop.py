@@ -154,7 +154,7 @@ def three(numbers):
 class Loop:
     def __init__(self, file, gpu):
         self.file, self.gpu = file, gpu
-        self.options = ["--std=c++17", f"-arch=sm_{gpu.compute_capability}a", "-Xptxas=-v", "-default-device", *file.defines()]
+        self.options = ["--std=c++17", f"-arch=sm_{gpu.compute_capability}a", "-Xptxas=-v", "--no-cache", "-default-device", *file.defines()]
         harness = gpu.load(gpu.compiled(HARNESS, self.options[:2]))
         self.fill, self.compare, self.checksum, self.filler = (gpu.function(harness, n) for n in ("fill", "compare", "checksum", "filler"))
         self.tensors = {tensor["name"]: tensor for tensor in file.said["tensor"]}
