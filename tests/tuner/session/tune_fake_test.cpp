@@ -453,7 +453,7 @@ TEST(TuneOnFake, TheCardStaysUnderLoadWhileNothingIsReady) {
 TEST(TuneOnFake, WhoDiesUnderThatLoadIsChargedAndDoesNotWin) {
     Sandbox sandbox("nvrtc delay_ms=600\nrule symbol=^gemm_mma_ block_m=128 from=200 do=crash how=kill\n");
     const Json result = result_of(sandbox.autotune({"tune", "--op", "hgemm", "--shape", "4096x4096x2048", "--family", "gemm/mma",
-                                                    "--trials", "16", "--jobs", "1", "--json"}));
+                                                    "--trials", "24", "--jobs", "1", "--json"}));
     EXPECT_GE(failures_of(result, "crashed"), 1);
     EXPECT_NE(result.at("winner").at("config").at("block_m"), 128);
 }
