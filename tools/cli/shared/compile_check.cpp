@@ -305,20 +305,14 @@ class CompileCheck {
 
     // Static and dynamic shared memory of the default config's kernels together.
     void check_shared_memory(const std::vector<Unit>& units) {
-        constexpr std::size_t kMostStatic = 49152;
         const LaunchPlan plan = family_->plan(problem_, space_.default_config, device_);
         for (const LaunchStep& step : plan.steps) {
             const std::string symbol = units[0].rendered.symbol + step.entry;
             const auto statically =
                 static_cast<std::size_t>(std::max(jit::parse_report(units[0].log, symbol).static_smem_bytes, 0));
             const std::size_t bytes = statically + step.dynamic_smem_bytes;
-            if (bytes > static_cast<std::size_t>(device_.limits.smem_per_block_bytes)) {
+            if (bytes > static_cast<std::size_t>(device_.limits.smem_per_block_bytes))
                 add(shared_memory_told(symbol, bytes) + " (" + units[0].told + ")");
-            } else if (statically > kMostStatic) {
-                add("kernel " + name_of(symbol) + " has " + std::to_string(statically) +
-                        " bytes of static shared memory; more than 49152 may need `extern __shared__` and 'smem' in the step",
-                    true);
-            }
         }
     }
 
