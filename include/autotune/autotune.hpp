@@ -15,10 +15,10 @@
 
 namespace autotune {
 
-// Thrown by every function below: the status, with the library's sentence as what().
+// Every function below throws this: the status, with the library's sentence as what().
 class StatusError : public std::runtime_error {
   public:
-    // Made of a status and its sentence; if the sentence is empty, autotune_status_string() is used.
+    // Makes an exception of a status and its sentence. If the sentence is empty, it uses autotune_status_string().
     StatusError(autotune_status status, const std::string& message)
         : std::runtime_error(message.empty() ? autotune_status_string(status) : message), status_(status) {}
     // Never AUTOTUNE_OK.
@@ -300,7 +300,7 @@ class Description {
         attributes_.push_back(made);
         return *this;
     }
-    // For functions of autotune.h; points into this.
+    // The problem for functions of autotune.h. It points into this object.
     autotune_problem problem() const {
         return {sizeof(autotune_problem), op_.c_str(), tensors_.data(), tensors_.size(), attributes_.data(), attributes_.size()};
     }
@@ -350,7 +350,7 @@ class OpPlan : public PlanBase {
     // The same for a handle of autotune.h.
     OpPlan(autotune_handle handle, const Description& description) : PlanBase(make(handle, description)) {}
 
-    // Device memory for one call at a time: workspace_bytes() of it.
+    // Device memory of workspace_bytes() bytes, for one call at a time.
     struct Workspace {
         void* address = nullptr;
         std::size_t bytes = 0;
@@ -390,11 +390,11 @@ class Kernel {
         op_.resize(bytes - 1);
     }
 
-    // "user_" and the name in the file.
+    // The op's name: "user_", then the name that the file states.
     const std::string& op() const noexcept { return op_; }
     // A problem to which tensors and attributes are added.
     Description problem() const { return Description(op_); }
-    // The plan of a problem: make it before a capture, because that may compile.
+    // The plan of a problem. Make it before a capture, because this may compile.
     OpPlan plan(const Description& description) const { return OpPlan(handle_, description); }
     // One call on `stream` by the best config known: see autotune_tuned(). `tensors` and `scalars` in the order of the file.
     // Throws StatusError.

@@ -31,10 +31,9 @@ class Catalogue {
   public:
     // The texts that are embedded in the binary.
     static Catalogue embedded();
-    // The same, with each file that exists under `directory` (<op>/<family>/kernel.cuh, <op>/op/reference.cuh, common/*.cuh) in
-    // place of its embedded text, plus the headers that only the directory has. Throws Error{usage} if the directory cannot be
-    // read, for a .cuh file that neither replaces a text nor is included by one, and for two headers of one base name in one
-    // template.
+    // Files under `directory` (<op>/<family>/kernel.cuh, <op>/op/reference.cuh, common/*.cuh) replace the embedded texts of the
+    // same path, and headers that only the directory has are added. Throws Error{usage} if the directory cannot be read, if a
+    // .cuh file neither replaces a text nor is included by one, or if a template would have two headers of the same base name.
     static Catalogue from_directory(const std::string& directory);
 
     Catalogue(const Catalogue& other);
@@ -42,7 +41,7 @@ class Catalogue {
 
     const std::vector<const Op*>& ops() const { return contents().ops; }
     const std::vector<const Family*>& families() const { return contents().families; }
-    // Adds a family that is defined by data, and its op where it brings one. Throws Error{usage} for definitions that
+    // Adds a family that is defined by data, and its op if the definition has one. Throws Error{usage} for definitions that
     // DefinedFamily and DefinedOp refuse, for an unknown op and for a name that is taken. Other threads may read meanwhile, but
     // not add. References from before stay valid.
     void add(FamilyDefinition definition);
@@ -58,7 +57,7 @@ class Catalogue {
 
     // Parses a request with its op. Throws Error{usage} for an unknown op, naming the known ones.
     Problem problem(const ProblemRequest& request) const;
-    // The same for typed descriptions.
+    // Makes a problem from a typed description, with the same error for an unknown op.
     DescribedProblem described(const ProblemDescription& description) const;
     const Op& op_of(const Problem& problem) const;
 
@@ -80,18 +79,19 @@ class Catalogue {
     void require_effect(const std::string& directory) const;
     void require_distinct_names(const std::string& directory) const;
 
-    // The part that add() changes: it makes new contents and shows them at once.
+    // The part that add() changes: it makes new contents and then shows them to all readers at once.
     struct Contents {
         std::vector<const Op*> ops;
         std::vector<const Family*> families;                                           // in name order
         std::vector<std::shared_ptr<const DefinedFamily>> defined;                     // those that were added
-        std::vector<std::shared_ptr<const DefinedOp>> defined_ops;                     // the ops that came with them
+        std::vector<std::shared_ptr<const DefinedOp>> defined_ops;                     // ops that came with added families
         std::vector<std::pair<std::string, std::shared_ptr<const DeviceText>>> texts;  // by file name
     };
     const Contents& contents() const { return *shown_.load(std::memory_order_acquire); }
     void show(std::shared_ptr<const Contents> contents);
 
-    std::vector<std::shared_ptr<const Contents>> kept_;  // all that were ever shown: others may still read them
+    // Every version that was ever shown, because other threads may still read it
+    std::vector<std::shared_ptr<const Contents>> kept_;
     std::atomic<const Contents*> shown_{nullptr};
     std::vector<TemplateHeader> headers_;
 };

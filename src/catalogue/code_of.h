@@ -17,9 +17,9 @@ namespace autotune {
 // alone, `%:` and the like.
 std::string code_of(std::string_view text);
 
-// Whether white space may become part of a string: a macro of the text turns its arguments into strings as spelled, and gets an
-// argument of more than one token or can be used by other texts. Then white space counts in all texts that are compiled with this
-// one.
+// Whether white space may become part of a string. It may if a macro of the text turns an argument into a string as it is
+// spelled, and if that argument has more than one token or other texts can use the macro. Then white space counts in all texts
+// that are compiled with this one.
 bool shows_spelling(std::string_view text);
 
 // The headers that a text names in `#include "..."`, in its order, with their folders.

@@ -10,7 +10,7 @@ namespace autotune {
 enum class ErrorCode {
     internal,         // a bug in autotune; it carries a source location
     usage,            // the caller's mistake, found before any GPU work
-    no_gpu,           // no driver, no device, or none that we support
+    no_gpu,           // no driver, no device, or no device that autotune supports
     no_valid_config,  // no family or config can compute the problem
     database,         // the store cannot be opened, read or written
     verification,     // a kernel's answer is wrong
@@ -18,7 +18,7 @@ enum class ErrorCode {
     compile_failed,   // NVRTC refused a source
     no_compiler,      // no NVRTC that can be used
     driver,           // a CUDA driver call failed
-    interrupted,      // the user asked to stop; what was measured is kept
+    interrupted,      // the user asked to stop; measurements so far are kept
     gpu_in_use,       // other processes hold the device, or its MPS server is gone: the device is healthy but cannot be used now
     gpu_memory,       // too little of the device's memory is free for one problem; others may fit
     system,           // the operating system refuses a process, a thread, memory or a file

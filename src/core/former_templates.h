@@ -6,7 +6,7 @@
 
 namespace autotune {
 
-// How to read rows that an earlier version stored. Without it a store takes its rows unchanged.
+// How to read rows that an earlier version stored. Without this a store reads its rows unchanged.
 struct FormerTemplates {
     // The present identity of the family's template, if `identity` is an earlier one whose text compiled to the same machine
     // code; nullopt for any other identity, including the present one.

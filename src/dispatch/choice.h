@@ -26,9 +26,9 @@ enum class Source : std::uint8_t {
     none,            // the problem was tuned, or its kernel pinned
     portfolio,       // a portfolio of the problem's class, or of the most similar class
     near,            // a winner of other extents
-    other_card,      // "near (other card)": from a card with the same chip and another memory, for these extents or others
+    other_card,      // "near (other card)": a winner from a card with the same chip but other memory, for these or other extents
     family_default,  // "default"
-    fallback         // a default, after faster predicted candidates did not compile, did not load or spilled
+    fallback         // a default, because candidates predicted to be faster did not compile, did not load or spilled
 };
 std::string_view to_string(Source source);
 

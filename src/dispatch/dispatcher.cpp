@@ -18,7 +18,7 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr std::int64_t kNoExtent = -1;      // stands for the first extent of a range whose kernels must serve all first extents
+constexpr std::int64_t kNoExtent = -1;      // represents all first extents of a range that one set of kernels serves
 constexpr std::size_t kLeastForRegret = 5;  // a median needs at least this many problems
 
 // Rounds up to a number with four significant binary digits: 129 becomes 144.
@@ -109,7 +109,7 @@ bool Dispatcher::refresh() {
     return true;
 }
 
-// A portfolio was made from tuned problems. For problems unlike those the families' own defaults may be better, so they are
+// A portfolio was made from tuned problems. For other kinds of problems the families' own defaults may be better, so they are
 // offered too. Empty without a portfolio.
 std::vector<ResolvedCandidate> Dispatcher::offers_for_set(const Problem& problem, const Device& device) {
     std::vector<ResolvedCandidate> offers = files_.portfolio(problem, device);
@@ -193,8 +193,8 @@ std::vector<ResolvedCandidate> Dispatcher::untuned(const Problem& problem, const
     return ranked;
 }
 
-// The regret of the choice that the library would make without the problem's own winners. Of its ranking, the first candidate
-// that has a trial counts.
+// The regret of the choice that the library would make without the problem's own winners: that of the first candidate in its
+// ranking that has a trial.
 std::optional<double> Dispatcher::regret_of(const TriedProblem& at, const Device& device) {
     std::vector<ResolvedCandidate> offers = files_.near(at.problem, device, &at.problem);
     for (ResolvedCandidate& each : files_.portfolio(at.problem, device)) offers.push_back(std::move(each));

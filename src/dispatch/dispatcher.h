@@ -43,9 +43,9 @@ class Dispatcher {
     enum class ExactWinner : std::uint8_t { absent, ignore };
     std::vector<ResolvedCandidate> untuned(const Problem& problem, const Device& device, ExactWinner exact = ExactWinner::absent,
                                            std::size_t count = 1);
-    // Candidates from everything known, but only for the first requested problem of those that differ in the first extent only,
-    // because many programs need no second one. Empty for the others, after serving() was called, and if the class has no
-    // portfolio.
+    // Candidates from everything known, for the first requested problem of a range only (problems that differ in nothing but the
+    // first extent), because many programs need no second one. Empty for the other problems of a range, after serving() was
+    // called, and if the class has no portfolio.
     std::vector<ResolvedCandidate> untuned_first(const Problem& problem, const Device& device, std::size_t count = 1);
     // The expected loss of such a choice against the best known kernel. The class's portfolio gives it for problems that were
     // left out when it was made; otherwise each stored winner of the class that has trials is left out in turn. Cached.

@@ -15,7 +15,7 @@ namespace autotune {
 
 // Ranks candidates of other problems for this one by predicted time, with launch parameters chosen for it. Tuner, library and
 // command use it for untuned problems. Offers may come from any file: those that are not configs of their families are left out
-// before a family computes with them. REQUIRES: what it is made of outlives it.
+// before a family computes with them. REQUIRES: the constructor's arguments outlive it.
 class OfferRanking {
   public:
     OfferRanking(const Catalogue& catalogue, const Problem& problem, const Device& device)
@@ -26,13 +26,12 @@ class OfferRanking {
         Candidate candidate{};
         double predicted_us = 0;  // infinity: no opinion
     };
-    // The first `count` that are legal, fastest predicted first; ties in the order given.
+    // The first `count` legal offers, fastest predicted first; ties stay in the order given.
     std::vector<Ranked> best(std::span<const Candidate* const> offers, std::size_t count);
     std::vector<Ranked> best(std::span<const Candidate> offers, std::size_t count);
 
-    // Does what best() does, for offers of which some were checked before, for a problem of the same class. A check takes some
-    // microseconds, and a plan ranks the same offers for each problem. Sets the flags of those that pass now; those that fail are
-    // left out.
+    // Like best(), if some of the offers were checked before for a problem of the same class. A check takes some microseconds,
+    // and a plan ranks the same offers for each problem. Sets the flags of offers that pass now; offers that fail are left out.
     using Checked = std::vector<char>;  // by offer
     void check(std::span<const Candidate* const> offers, Checked& checked);
     std::vector<Ranked> best_of_checked(std::span<const Candidate* const> offers, const Checked& checked, std::size_t count);

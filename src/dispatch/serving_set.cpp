@@ -17,8 +17,8 @@ namespace {
 // First extents for which the best candidate is chosen. From the narrowest tile on, each doubling doubles an instance's work;
 // below it a kernel for few rows may be the best.
 constexpr std::array<std::int64_t, 12> kPivots = {1, 4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
-// Several pivots have the same best instance. The remaining instances are chosen for extents between pivots, whose number of
-// waves favours another tile, and just above a power of two.
+// Several pivots have the same best instance, so more instances fit. They are chosen for extents between pivots, where another
+// number of waves favours another tile, and for extents just above a power of two.
 constexpr std::array<std::int64_t, 26> kBetween = {24,  48,  72,  80,   96,   112,  144,  192,  224,  288,  384,  448,  576,
                                                    640, 768, 896, 1152, 1280, 1536, 1792, 2304, 2560, 3072, 3584, 5120, 6144};
 constexpr std::size_t kSetInstances = 11;  // the first problem of a range gets a twelfth kernel of its own

@@ -17,7 +17,7 @@ namespace autotune::dispatch {
 // The problem with another first extent. It is used only for predictions and plans.
 Problem with_first_extent(Problem problem, std::int64_t value);
 
-// First extents of the problem's range for which near winners are offers.
+// First extents of the problem's range. Near winners of these extents are offered.
 std::vector<std::int64_t> pivots_of(std::int64_t first_extent);
 // First extents for which the set is chosen: the pivots and, for the usual range, extents between them.
 std::vector<std::int64_t> set_extents_of(std::int64_t first_extent);

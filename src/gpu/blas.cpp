@@ -19,7 +19,7 @@ void* at(std::span<const DeviceAddress> tensors, int tensor) {
     return reinterpret_cast<void*>(tensors[static_cast<std::size_t>(tensor)]);
 }
 
-// The parts of the library that a plan uses. They outlive the plan.
+// The parts of cuBLASLt that a plan uses. They outlive the plan.
 struct Lt {
     std::shared_ptr<Blas> library;
     const blas::Api& api;
@@ -50,8 +50,8 @@ class LtPlan final : public BlasLtPlan {
             set(entry.name, reinterpret_cast<const void*>(at(tensors, entry.tensor)));
         }
         void* out = at(tensors, product_.out.tensor);
-        void* added = product_.added_type >= 0 ? nullptr : out;  // If the added matrix has another type than the result, it must
-                                                                 // not have its address.
+        // If the added matrix has another type than the result, it must not have its address.
+        void* added = product_.added_type >= 0 ? nullptr : out;
         const int status =
             lt_.api.lt_matmul(lt_.handle, descriptor_, product_.alpha.data(), at(tensors, product_.first.tensor), first_,
                               at(tensors, product_.second.tensor), second_, product_.beta.data(), added, added_, out, out_,
@@ -75,7 +75,7 @@ class LtPlan final : public BlasLtPlan {
             blas::throw_if_failed(lt_.api.lt_desc_set(descriptor_, attribute.name, &attribute.value, attribute.bytes),
                                   "cublasLtMatmulDescSetAttribute");
         }
-        // Heuristics only check whether there is a scale, not its address.
+        // The heuristics check whether there is a scale, not its address.
         for (const BlasProduct::Address& entry : product_.addresses)
             set(entry.name, reinterpret_cast<const void*>(lt_.workspace));
         create_layout(first_, product_.first);
@@ -190,7 +190,7 @@ std::string Blas::version() const {
     return text;
 }
 
-// Makes the handle at first use, when a context is current.
+// Makes the handle at its first use, because a context must be current.
 void Blas::prepare() {
     impl_->need_workspace();
     if (impl_->handle == nullptr) blas::throw_if_failed(impl_->api.create(&impl_->handle), "cublasCreate");
@@ -201,7 +201,8 @@ void Blas::run(const BlasProduct& product, std::span<const DeviceAddress> tensor
     const blas::Api& api = impl_->api;
     check(handle != nullptr, "cublasGemmEx was not prepared");
     blas::throw_if_failed(api.set_stream(handle, stream), "cublasSetStream");
-    // Setting the stream resets the workspace to the library's own. With our workspace a graph capture needs no allocations.
+    // Setting the stream resets the workspace to the library's own, so ours is set again. With it a graph capture needs no
+    // allocations.
     blas::throw_if_failed(api.set_workspace(handle, reinterpret_cast<void*>(impl_->workspace.address()), kWorkspaceBytes),
                           "cublasSetWorkspace");
     const BlasProduct& g = product;

@@ -52,7 +52,7 @@ std::array<std::byte, 8> blas_scalar(double value, int scale_type);
 class BlasLtPlan {
   public:
     virtual ~BlasLtPlan() = default;
-    // The number of algorithms; they are ordered by cuBLASLt's own ranking, best first.
+    // The number of algorithms. They are in the order of cuBLASLt's own ranking, best first.
     virtual std::size_t algorithms() const = 0;
     // Enqueues the product. Throws Error{driver}.
     virtual void run(std::size_t algorithm, std::span<const DeviceAddress> tensors, StreamHandle stream) = 0;

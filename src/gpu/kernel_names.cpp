@@ -6,7 +6,7 @@
 namespace autotune::gpu {
 namespace {
 
-// The last bytes are this mark behind the length of the names in 8 digits. A name ends with a line end, as no name has one.
+// The last bytes are the length of the names in 8 digits, then this mark. Each name ends with a line end, which no name contains.
 constexpr std::string_view kMark = "ATNAMES1";
 constexpr std::size_t kDigits = 8;
 

@@ -271,7 +271,7 @@ CardUse Nvml::use(const std::string& uuid) const {
     const auto device = api_->device(uuid);
     if (!device) return use;
     use.is_prohibited = read<int>(api_->compute_mode, *device) == kProhibited;
-    unsigned count = 0;  // With size 0 NVML reports that the entries do not fit, if there are any.
+    unsigned count = 0;  // With size 0 NVML reports that the entries do not fit, unless there are none.
     use.serves_mps = api_->mps_processes != nullptr && api_->mps_processes(*device, &count, nullptr) == kInsufficientSize;
     unsigned long long since_us = 0;
     use.load = load(uuid, since_us);

@@ -162,8 +162,8 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(const Search& search) {
             ErrorCode::no_compiler,
             "the NVRTC that was named (AUTOTUNE_NVRTC) cannot be used; name another, or none to have one searched:" + looked_for);
     }
-    // First opens those that the driver can use, newest first. The others are only opened for the message, which says what was
-    // found and why it does not fit.
+    // Opens the libraries that the driver can use first, newest first. The others are opened only for the error message, which
+    // says what was found and why it does not fit.
     for (const bool is_usable : {true, false}) {
         for (const int major : kMajors) {
             if ((search.driver_major == 0 || major <= search.driver_major) != is_usable) continue;

@@ -11,10 +11,10 @@ namespace autotune::gpu {
 // NVRTC, opened with dlopen: the newest found whose major version is not above `driver_major` (0: any). Needs no GPU.
 class Nvrtc {
   public:
-    // Only `explicit_path` if it is given (AUTOTUNE_NVRTC's value); else libnvrtc.so.13, then .12, each by the loader first and
-    // then in `folders` (library_folders.h). Also opens the builtins library next to the one found: NVRTC opens it by name, which
-    // the loader resolves for a toolkit in its path, but not for a pip package. Throws Error{no_compiler} listing what was
-    // searched for; if everything found is newer than the driver, the error names that and what to install.
+    // If `explicit_path` (the value of AUTOTUNE_NVRTC) is given, only this path is tried. Otherwise libnvrtc.so.13 is tried, then
+    // .12, each first by the loader and then in `folders` (library_folders.h). The builtins library next to the found library is
+    // opened too, because NVRTC opens it by name, and the loader does not find it in a pip package. Throws Error{no_compiler}
+    // with a list of what was tried. If all found libraries are newer than the driver, the error names them and what to install.
     struct Search {
         std::string explicit_path{};
         std::vector<std::string> folders{};

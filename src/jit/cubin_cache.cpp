@@ -92,7 +92,8 @@ bool write_all(int file, std::span<const std::byte> bytes) {
 }
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
-constexpr auto kStaleAfter = std::chrono::hours(1);  // A writer needs milliseconds, so a temporary file this old is left over.
+// A writer needs only milliseconds, so the writer of a temporary file this old was killed.
+constexpr auto kStaleAfter = std::chrono::hours(1);
 
 // Removes temporary files of killed writers. They block nobody, because each writer has a name of its own, but they fill the
 // disk.

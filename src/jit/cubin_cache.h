@@ -31,10 +31,10 @@ class CubinCache {
     // False if it could not be stored.
     bool put(const Compiled& compiled) const;
     const std::string& folder() const { return folder_; }
-    // Why nothing can be stored, empty if it can.
+    // Why nothing can be stored; empty if cubins can be stored.
     const std::string& disabled_because() const { return disabled_because_; }
-    // The same, but also writes a file, because full disks and quotas show only then. Commands report the cache's state from
-    // here.
+    // Makes the same check and also writes a file, because full disks and quotas show only then. Commands use it to report the
+    // cache's state.
     std::string why_not_usable() const;
     // Removes files that killed writers left more than an hour ago.
     void clean() const;

@@ -117,7 +117,7 @@ BoundLaunch::BoundLaunch(std::shared_ptr<const gpu::Driver> driver, std::shared_
         check(demand.tensors <= tensor_types_.size(), symbol + ": a symbol gets a tensor that the problem does not have");
         tensors_needed_ = std::max(tensors_needed_, demand.tensors);
         const auto variable = library_->variable(write.symbol);
-        if (!variable) continue;  // this instance does not use it
+        if (!variable) continue;  // this instance does not use the symbol
         if (variable->bytes < write.bytes)
             throw Error(ErrorCode::usage, "array " + write.symbol + " of the source has " + std::to_string(variable->bytes) +
                                               " bytes, and the tensor that it gets has " + std::to_string(write.bytes));

@@ -212,7 +212,7 @@ Rendered render_source(const DefinedFamily& family, const UserUnit& unit, const 
     Hash hash;
     hash.field("autotune user instance 1");
     hash.field(prefix);
-    hash.field(text.hash_among(true));  // The path counts, because messages show the user's own lines.
+    hash.field(text.hash_among(true));  // The hash includes the path, because compiler messages name the user's own files.
     for (const auto& [name, value] : unit.macros) hash.field(name), hash.field(value);
     for (const auto& [entry, expression] : unit.expressions) hash.field("kernel"), hash.field(entry), hash.field(expression);
     hash.field("headers");

@@ -12,7 +12,7 @@ std::string_view stripped(std::string_view line) {
     return line;
 }
 
-// Whether a line may stand above the macros: a blank line, a comment, or an include of a header that is not ours.
+// Whether a line may come before the macros: a blank line, a comment, or an include of a header that is not ours.
 bool is_leading(std::string_view line, bool& in_comment) {
     line = stripped(line);
     if (in_comment) {

@@ -44,11 +44,11 @@ class Checker {
         if (!is_known) findings_.push_back(std::move(finding));
     }
 
-    // An error at the place of its expression, with what it was found on.
+    // Adds an error at the place of its expression. `on` names the example or config that showed it.
     void add_error(const Error& error, const std::string& on) {
         const auto* const expression = dynamic_cast<const ExpressionError*>(&error);
         Finding finding = expression != nullptr ? file_.finding_of(*expression) : Finding{{file_.path}, error.what()};
-        // One finding for each place: the first example that shows it is told.
+        // Reports only the first example that shows a finding at a place.
         const bool is_known = std::any_of(findings_.begin(), findings_.end(), [&](const Finding& each) {
             return each.place.line == finding.place.line && each.place.column == finding.place.column && finding.place.line > 0;
         });
@@ -110,7 +110,7 @@ class Checker {
             legal = configs_of(space);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::usage || is_too_large_) throw;
-            is_too_large_ = true;  // of all examples and devices
+            is_too_large_ = true;  // one finding represents all examples and devices
             return add({{file_.path}, error.what()});
         }
         if (legal.empty()) {
@@ -219,7 +219,7 @@ class Checker {
         }
     }
 
-    // Fewer dimensions cannot be told from a launch: the examples must be of one op with tensors of the same types.
+    // Reports examples that are given twice.
     void check_examples_alike(const DefinedOp& op) {
         std::set<std::string> keys;
         for (const OpDefinition::Example& example : file_.op().examples) {

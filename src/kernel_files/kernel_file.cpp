@@ -65,7 +65,7 @@ std::optional<toml::table> Loader::parsed() {
     std::size_t number = 0;
     for (const std::string& line : split(text, '\n')) {
         ++number;
-        // A dotted key makes a table of each of its parts.
+        // Limits the dots in keys, because the parser makes a table for each part of a dotted key.
         if (static_cast<std::size_t>(std::count(line.begin(), line.end(), '.')) > kMostDots) {
             reading_.fault({reading_.path(), number}, "the line has more than 256 dots");
             return std::nullopt;

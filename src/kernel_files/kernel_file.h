@@ -37,11 +37,12 @@ struct Loaded {
 struct LoadOptions {
     std::vector<std::string> taken_names = {};    // names of existing ops and aliases
     std::vector<std::string> taken_options = {};  // flags of the command, which no attribute may be named after
-    bool needs_data = true;                       // whether files of contents must be there; a caller brings its own data
-    Toolkit toolkit = {};                         // whose headers a source may include
+    // Whether the files with contents of tensors must exist; false if the caller brings its own data
+    bool needs_data = true;
+    Toolkit toolkit = {};  // the toolkit whose headers a source may include
 };
 
-// The words for the types of an argument that is computed, as "i32" in "i32: n * 2".
+// The words for types of computed arguments, such as "i32" in "i32: n * 2".
 const std::map<std::string, StepDefinition::Argument::Kind>& computed_argument_types();
 
 // Reads a kernel file, its source and the headers that the source includes. Starts no process and compiles nothing. Every fault

@@ -1,4 +1,4 @@
-// The names in expressions: whether each is known where it stands.
+// Checks that each name in an expression is known at its place.
 #include <algorithm>
 #include <set>
 

@@ -45,7 +45,7 @@ void Loader::read_op(const toml::table& table) {
         use(holds, Level::device);
         rule.finish();
     }
-    // The attributes are not known yet: examples are read in check().
+    // The attributes are not known yet, so check() reads the examples later.
     if (const toml::node* const examples = op.node("examples")) {
         read_examples(*examples);
     } else {

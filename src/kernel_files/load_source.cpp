@@ -189,7 +189,7 @@ void Loader::read_source(const toml::table* table, const toml::table& root) {
         reading_.fault(place, "the source includes headers of the toolkit, and 'toolkit' says never");
 }
 
-// Headers that a text reaches. The compiler is given them by the names in the text, and no path.
+// Reads the headers that a text includes, directly or not. The compiler gets them under the names in the text, without a path.
 void Loader::read_headers(const std::string& text, const fs::path& from, const std::vector<fs::path>& folders,
                           const Place& place) {
     MacroNames names = macros_;
@@ -314,7 +314,7 @@ void Loader::choose_constants() {
                            true);
             continue;
         }
-        // A variable of the source. Where it is not declared the compiler says so.
+        // The source may use the name for a variable. If it does not declare one, the compiler reports that.
         const bool is_declared =
             std::any_of(seen.begin(), seen.end(), [&](const SourceSeen& each) { return declares(each.text, let.name); });
         if (is_declared) continue;

@@ -83,7 +83,7 @@ StepDefinition::Argument Loader::read_argument(const toml::node& node, const std
     const std::string expression = text->substr(begin);
     if (place.column > 0) place.column += begin;
     if (!reading_.take_expression(expression, place)) return {kind->second, "0"};
-    // With its type it is found again among equal expressions.
+    // The key begins with the type, which distinguishes equal expressions of arguments of different types.
     reading_.file().expressions.emplace(word + ": " + expression, place);
     use(expression, level);
     return {kind->second, expression};
@@ -184,7 +184,7 @@ bool Loader::read_memory_step(TableReader& reader, StepDefinition& step, Level l
     return true;
 }
 
-// Launches of the reference's unit that write tensors before anything is run on them.
+// Reads a step that derives tensors from others. Such steps run with the reference's code before the tensors are used.
 void Loader::read_prepare(const toml::table& table) {
     if (op_.prepare.size() == kMostSteps) return reading_.fault(table, "there are more than 32 steps of preparation");
     StepDefinition step = read_step(table, "[[prepare]]", Level::problem);
@@ -366,7 +366,7 @@ void Loader::read_check(const toml::table& table) {
     reader.finish();
 }
 
-// Tensors that no step is given.
+// Reports tensors that no step uses.
 void Loader::check_use() {
     const FamilyDefinition& family = reading_.file().family;
     if (family.steps.empty()) return;

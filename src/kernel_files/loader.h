@@ -10,7 +10,7 @@
 #include "src/kernel_files/reader.h"
 #include "src/kernel_files/source_text.h"
 
-// The loader of kernel_file.cpp. Its members stand in the files load_*.cpp, by the tables that they read.
+// The loader of kernel_file.cpp. Each file load_*.cpp has the members that read certain tables.
 namespace autotune::kernel_files {
 
 using ArgumentKind = StepDefinition::Argument::Kind;
@@ -83,7 +83,7 @@ class Loader {
     std::string known_names(Level level) const;
 
     void use(const std::string& expression, Level level) { uses_.push_back({expression, level, index_}); }
-    // One name space: a name means one thing.
+    // All names share one name space, so a name has one meaning.
     bool take_name(const std::string& name, const std::string& what, const Place& place);
     std::optional<std::string> file_below(const std::string& name, const Place& place);
 
@@ -91,7 +91,7 @@ class Loader {
     const LoadOptions& options_;
     std::filesystem::path folder_;
     OpDefinition op_;
-    std::map<std::string, std::string> names_;  // what each is: "an extent"
+    std::map<std::string, std::string> names_;  // the meaning of each name, such as "an extent"
     std::map<std::string, Place> name_places_;
     std::map<std::string, Place> symbol_places_;
     // An expression, the names that it may use, and the index of the loop that it stands in.
@@ -101,8 +101,8 @@ class Loader {
         std::string index;
     };
     std::vector<Use> uses_;
-    std::string index_;  // of the step that is being read
-    // Of the user's headers, then of the files, without comments and literals.
+    std::string index_;  // the loop index of the step that is being read
+    // The code of the user's headers and then of the files, without comments and literals.
     struct Code {
         std::string file;
         std::string text;

@@ -62,7 +62,7 @@ class TableReader {
     // The tables of an array of tables.
     std::vector<const toml::table*> tables(std::string_view key);
     const toml::table* table(std::string_view key);
-    // Keys of the format that this version does not support yet; true if one is there.
+    // Reports keys that this version does not support yet; returns whether there is one.
     bool later(const std::vector<std::string>& keys);
     void finish();
     Reading& reading() { return reading_; }

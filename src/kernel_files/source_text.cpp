@@ -18,7 +18,7 @@ std::size_t after_blanks(std::string_view text, std::size_t at) {
     return at;
 }
 
-// Behind the bracket that closes the one at `open`.
+// The position after the bracket that closes the one at `open`.
 std::size_t after_closing(std::string_view code, std::size_t open) {
     int depth = 0;
     for (std::size_t at = open; at < code.size(); ++at) {
@@ -37,7 +37,7 @@ std::size_t find_word(std::string_view code, std::string_view word, std::size_t 
     return std::string_view::npos;
 }
 
-// The text before `at`, without blanks behind it.
+// The text before `at`, without blanks at its end.
 std::string_view before(std::string_view text, std::size_t at) {
     while (at > 0 && is_blank(text[at - 1])) --at;
     return text.substr(0, at);
@@ -131,7 +131,7 @@ std::vector<KernelFound> kernels_in(std::string_view text) {
     std::vector<KernelFound> all;
     for (std::size_t at = find_word(code, "__global__"); at != std::string_view::npos;
          at = find_word(code, "__global__", at + 1)) {
-        // The name is the last word before the first bracket that is no attribute's.
+        // The name is the last word before the first bracket that does not belong to an attribute.
         std::size_t next = at + 10;
         std::string name;
         std::size_t open = std::string_view::npos;
@@ -276,7 +276,7 @@ Answer negated(Answer answer) {
 // A conditional of the preprocessor while its lines are read.
 struct Conditional {
     Answer outside;  // whether the lines around it are compiled
-    Answer taken;    // whether one of its earlier branches is
+    Answer taken;    // whether an earlier branch of it is compiled
     Answer now;
 };
 
@@ -286,7 +286,7 @@ std::string_view stripped(std::string_view text) {
     return text;
 }
 
-// The word at the beginning of a text, which it leaves behind.
+// Removes the word at the beginning of a text and returns it.
 std::string_view take_word(std::string_view& text) {
     text = stripped(text);
     std::size_t end = 0;
@@ -332,7 +332,7 @@ SourceSeen seen_by_compiler(std::string_view code, MacroNames& names) {
     std::vector<Conditional> open;
     std::size_t number = 0;
     while (!code.empty()) {
-        // A line with those that continue it.
+        // A line together with the lines that continue it.
         std::size_t end = std::min(code.find('\n'), code.size() - 1) + 1;
         std::size_t lines = 1;
         const bool is_directive = stripped(code.substr(0, end)).starts_with('#');

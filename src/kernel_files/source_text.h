@@ -56,7 +56,7 @@ bool has_device_array(std::string_view code, std::string_view name);
 // Names of macros at one place of a source.
 struct MacroNames {
     std::set<std::string> defined;
-    std::set<std::string> perhaps = {};  // it depends on conditions that are not understood
+    std::set<std::string> perhaps = {};  // names whose definition depends on conditions that are not understood
 };
 
 // The part of a source that autotune's compiler may see. Both texts keep the line ends of the whole.
@@ -67,10 +67,10 @@ struct SourceSeen {
         std::string name;
         std::size_t line = 0;
     };
-    std::vector<Define> defines = {};  // those that it certainly sees
+    std::vector<Define> defines = {};  // the definitions that it certainly sees
 };
-// Follows #ifdef, #ifndef and #if defined(...); of other conditions both branches count. `names`: the macros before the source,
-// then those behind it. REQUIRES: the code has no comments.
+// Follows #ifdef, #ifndef and #if defined(...); for other conditions both branches count. `names`: the macros before the source;
+// on return, those after it. REQUIRES: the code has no comments.
 SourceSeen seen_by_compiler(std::string_view code, MacroNames& names);
 
 struct IncludeFound {

@@ -107,7 +107,7 @@ using ::tan; using ::tanh; using ::fmin; using ::fmax; using ::fma; using ::isna
 }
 )";
 
-constexpr std::string_view kNothing = "#pragma once\n";  // the prelude or NVRTC has it
+constexpr std::string_view kNothing = "#pragma once\n";  // an empty header, because the prelude or NVRTC has its contents
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 38> kStubs = {{
     {"algorithm", kAlgorithm},

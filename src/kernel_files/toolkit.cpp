@@ -49,7 +49,7 @@ Toolkit find_toolkit(const std::vector<std::string>& roots, const std::vector<st
         const auto add = [&](const fs::path& more) {
             if (fs::is_directory(more, ignored)) found.folders.push_back(more.string());
         };
-        add(folder / "cccl");  // CUDA 13 keeps those of its C++ libraries in a folder of their own
+        add(folder / "cccl");  // CUDA 13 has the headers of its C++ libraries in a separate folder
         const fs::path packages = folder.parent_path().parent_path();
         add(packages / "cuda_cccl" / "include");
         add(packages / "cuda_cccl" / "include" / "cccl");

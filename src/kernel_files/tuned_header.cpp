@@ -11,7 +11,7 @@
 namespace autotune::kernel_files {
 namespace {
 
-// The conditions of a text's `#if` lines and their like: a constexpr is 0 there, without a word from the compiler.
+// The conditions in a text's `#if` and similar lines. A constexpr counts as 0 in them, and the compiler does not warn.
 std::string conditions_of(const std::string& text) {
     std::string all;
     bool goes_on = false;

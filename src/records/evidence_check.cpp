@@ -15,8 +15,8 @@ constexpr double kLeastPossible_us = 0.05;
 constexpr std::string_view kTooShort = "too short to measure";
 constexpr double kLeastPlausible_us = 0.3;  // an empty launch takes about 1 us of a stream
 constexpr double kPossibleFlopShare = 2;
-constexpr double kPlausibleFlopShare = 1.1;  // Cards of one architecture differ in their clocks, so a share slightly above 1 is
-                                             // plausible.
+// Cards of one architecture differ in their clocks, so a share slightly above 1 is plausible.
+constexpr double kPlausibleFlopShare = 1.1;
 constexpr double kPossibleByteShare = 16;
 constexpr double kPlausibleByteShare = 1.1;
 constexpr double kMostClock_mhz = 3500;

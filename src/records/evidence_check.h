@@ -11,9 +11,9 @@ namespace autotune {
 
 // Why a time cannot be a measurement: it is shorter than any launch, for example what remains when a launch overlaps its
 // neighbours. "too short to measure: 0.01 us, and no kernel takes less than 0.05 us". The tuner checks its own measurements with
-// it, import those of others.
+// it, and import checks those of others.
 std::optional<std::string> why_unmeasured(double median_us);
-// Whether a trial's detail says so. Then the measurement failed, which says nothing about the candidate.
+// Whether a trial's detail has such a reason. Then the measurement failed, which says nothing about the candidate.
 bool says_unmeasured(std::string_view detail);
 
 // Evidence that contradicts itself on any device: "max_error is 5, more than what is allowed"; an interval that does not contain

@@ -80,7 +80,7 @@ template <Visited<Provenance> Self, class Visitor>
 void visit_fields(Self& provenance, Visitor& fields) {
     fields.member("driver", provenance.driver);
     fields.member("nvrtc", provenance.nvrtc);
-    fields.member("device_name", provenance.device_name, kInReports);  // in lines it is part of the device
+    fields.member("device_name", provenance.device_name, kInReports);  // lines of winners have it as part of the device
     fields.member("power_limit_w", provenance.power_limit_w);
     fields.member("method", provenance.method);
     fields.member("tool_version", provenance.tool_version);

@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxFinalists = 64;
 inline constexpr std::size_t kMaxFailures = 32;
 inline constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 
-// Letters, digits and _, no digit first: what people call the macros of their own kernels too.
+// Letters, digits and _, with no digit first. Macros of users' kernels have such names too.
 bool is_parameter_name(std::string_view text);
 // ^[a-z][a-z0-9_]{0,63}$; for families several such words, separated by slashes.
 bool is_name(std::string_view text);

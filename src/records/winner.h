@@ -37,7 +37,7 @@ struct Finalist {
     // Times of one launch, measured in addition to the deciding time: right after another launch of the same kernel, and after a
     // kernel with an early trigger.
     std::optional<double> after_itself_us{}, after_trigger_us{};
-    Conditions conditions{};  // during its own launches: only median clock and power
+    Conditions conditions{};  // conditions during the kernel's own launches: only the medians of clock and power
 };
 
 // The evidence for a winner. Plain facts; `autotune explain` describes them in words.

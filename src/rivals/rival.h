@@ -27,7 +27,7 @@ using RivalLaunch = std::function<void(std::span<const gpu::DeviceAddress> tenso
 struct PreparedRival {
     // The rival's ways to run the problem, best first by its own ranking. The caller uses the fastest.
     std::vector<RivalLaunch> ways{};
-    std::string why_not{};  // one sentence, if there is none
+    std::string why_not{};  // one sentence, if there is no way
 };
 
 // Another library's kernels for problems of an op, for example a vendor's. They are timed next to ours and never chosen. One

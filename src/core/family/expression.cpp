@@ -47,8 +47,9 @@ enum class Kind : std::uint8_t {
     size_of,
 };
 
-constexpr int kDeepest = 100;            // the deepest nesting of brackets and prefixes: the parser is recursive
-constexpr std::size_t kMostParts = 256;  // of one function or list
+// The deepest nesting of brackets and prefixes; it is limited because the parser is recursive
+constexpr int kDeepest = 100;
+constexpr std::size_t kMostParts = 256;  // of the arguments of one function, or the elements of one list
 
 // A place in the text.
 struct Span {
@@ -261,8 +262,8 @@ class Parser {
         return left;
     }
 
-    // Equality binds more weakly than order: `a < b == c < d` compares two truth values. A chain of one of the two means all its
-    // comparisons.
+    // Equality binds more weakly than order: `a < b == c < d` compares two truth values. A chain of one kind of comparison
+    // means that all of them hold.
     NodePtr comparisons() {
         return chain(kFirstComparison, [this] { return chain(kLastComparison, [this] { return membership(); }); });
     }
@@ -524,7 +525,7 @@ class Evaluator {
         refuse(node, "the word '" + std::get<std::string>(found) + "' stands where a number is expected");
     }
 
-    // Values of the other kinds, whose parts are numbers.
+    // The value of a node of any other kind, whose parts are numbers.
     Value computed(const Expression::Node& node) const {
         std::vector<Value> parts;
         parts.reserve(node.parts.size());

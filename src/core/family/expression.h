@@ -27,18 +27,13 @@ class ExpressionError : public Error {
     std::size_t offset = 0, length = 0;
 };
 
-// An expression that is text: what a family defined by data has in place of C++. It can be stored, sent to another process and
-// read by people. 64-bit integers, floating-point numbers and words; booleans are 0 and 1.
-//
-//   conditional  a ? b : c        logic  ! && ||        comparison  == != < <= > >=        arithmetic  + - * / %  and unary -
-//   chained      64 <= threads <= 1024 means both        members  x in [1, 2, 4]
-//   functions    min(a, b, ...)  max(a, b, ...)  ceil_div(a, b)  round_up(a, b)  abs(a)  clamp(a, low, high)  log2(a)
-//                pow2(a)  is_pow2(a)  sqrt(a)  size_of(tensor)
-//   names        block_m, or two joined by a point, as dtype.f16
-//   words        "nn" or 'nn'; next to == and != a bare word that is no name: T == f16
-//
-// A float on either side makes the result a float; `/` of two integers truncates. &&, || and ?: evaluate only what they need, so
-// that `n > 0 && m % n == 0` divides by no zero.
+// An expression as text. Families that are defined by data use expressions instead of C++. It can be stored, sent to another
+// process and read by people. 64-bit integers, floating-point numbers and words; booleans are 0 and 1. conditional a ? b : c
+// logic ! && || comparison == != < <= > >= arithmetic + - * / % and unary - chained 64 <= threads <= 1024 means both members x in
+// [1, 2, 4] functions min(a, b, ...) max(a, b, ...) ceil_div(a, b) round_up(a, b) abs(a) clamp(a, low, high) log2(a) pow2(a)
+// is_pow2(a) sqrt(a) size_of(tensor) names block_m, or two joined by a point, as dtype.f16 words "nn" or 'nn'; next to == and !=
+// a bare word that is no name: T == f16 A float on either side makes the result a float; `/` of two integers truncates. &&, ||
+// and ?: evaluate only what they need, so that `n > 0 && m % n == 0` divides by no zero.
 class Expression {
   public:
     using Value = ExpressionValue;
@@ -55,8 +50,8 @@ class Expression {
     Expression& operator=(Expression&&) noexcept;
     ~Expression();
 
-    // The value as an integer; a float or a word is an error and is not rounded. All three throw ExpressionError for an unknown
-    // name, a division by zero and a result that does not fit in 64 bits.
+    // The value as an integer; a float or a word is an error and is not rounded. The evaluating functions throw ExpressionError
+    // for an unknown name, a division by zero and a result that does not fit in 64 bits.
     std::int64_t evaluate(const Scope& scope) const;
     // The value as an integer or a float.
     double evaluate_number(const Scope& scope) const;

@@ -19,7 +19,7 @@
 namespace autotune {
 
 // A fact about a problem, known at compile time, that a template's first block uses by its name: `using In = ${in_type};` or
-// `constexpr int align_a = ${align_a};`. Integers and dtype words only: nothing else can get into a source.
+// `constexpr int align_a = ${align_a};`. Only integers and dtype words, so that no other text can get into a source.
 struct Binding {
     std::string name;
     std::variant<std::int64_t, DType> value;
@@ -72,7 +72,7 @@ class Family {
     // problem.
     virtual SearchSpace space(const Problem& problem, const Device& device) const = 0;
     // rules(): the space without its default and its named configs, for callers that only need to know what is legal: choosing a
-    // default takes a hundred times longer. default_config(): the default only; empty if no config is legal.
+    // default takes a hundred times as long. default_config(): the default only; empty if no config is legal.
     virtual SearchSpace rules(const Problem& problem, const Device& device) const { return space(problem, device); }
     virtual Config default_config(const Problem& problem, const Device& device) const {
         return space(problem, device).default_config;

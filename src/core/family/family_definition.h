@@ -37,7 +37,7 @@ struct FamilyDefinition {
     struct Workspace {
         std::string name;
         std::string bytes;          // an expression
-        bool is_zero_once = false;  // must be zero before the first launch; kernels set it to zero again
+        bool is_zero_once = false;  // must be zero before the first launch; each launch sets it to zero again
         bool is_zero_each = false;  // set to zero before the first step of each launch, which is timed
     };
 
@@ -69,8 +69,8 @@ struct FamilyDefinition {
     std::shared_ptr<const OpDefinition> op = {};
     std::vector<Let> lets = {};
     std::vector<std::string> constants = {};  // lets that the source gets as macros, in this order
-    // Compile parameters that the source gets by the names of template kernels alone: as macros they would change the templates,
-    // whose own parameters have these names.
+    // Compile parameters that the source gets only as template arguments of its kernels. They are not macros, because a macro
+    // would replace the template parameter of the same name.
     std::vector<std::string> template_parameters = {};
     ParameterWords words = {};
     std::vector<Workspace> workspaces = {};  // behind `workspace_bytes`
@@ -78,8 +78,8 @@ struct FamilyDefinition {
 
     // Whether its launches need the kernels of step_helpers().
     bool needs_helpers() const;
-    // Everything except `text` that decides what a config means, as one text: part of the template's identity. Names and
-    // sentences for people are left out.
+    // All members except `text` that determine the meaning of a config, as one text, which is part of the template's identity.
+    // Names and sentences for people are left out.
     std::string canonical_rules() const;
 };
 

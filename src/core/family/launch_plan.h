@@ -18,8 +18,8 @@ struct Dim3 {
 
 // ---- Arguments: data, never addresses. src/jit turns them into kernel parameters in this order. ----
 
-struct TensorArg {  // device address of Problem::tensors[index] + offset; 0 if the tensor is absent (then there must be no
-                    // offset)
+// Device address of Problem::tensors[index] + offset; 0 if the tensor is absent (then there must be no offset)
+struct TensorArg {
     int index = 0;
     std::size_t offset_bytes = 0;
 };
@@ -87,9 +87,9 @@ struct SymbolWrite {
 struct LaunchPlan {
     std::vector<LaunchStep> steps;
     std::size_t workspace_bytes = 0;
-    std::size_t workspace_zero_bytes = 0;  // leading bytes that must be zero before the first launch; kernels set them to zero
-                                           // again
-    bool deterministic = true;             // the same input gives the same bits
+    // Leading bytes that must be zero before the first launch; each launch sets them to zero again
+    std::size_t workspace_zero_bytes = 0;
+    bool deterministic = true;                    // the same input gives the same bits
     std::vector<SymbolWrite> symbol_writes = {};  // in the order of their steps
 };
 

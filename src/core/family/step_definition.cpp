@@ -74,7 +74,7 @@ Argument number_argument(ArgumentKind kind, const Expression& expression, const 
 constexpr std::int64_t kMostRounds = 1024;
 constexpr std::string_view kZeroEntry = "_autotune_zero_step", kCopyEntry = "_autotune_copy_step";
 
-// A launch that moves 16 bytes a thread, several times if there are many.
+// A launch in which each thread moves 16 bytes, several times if there are many bytes.
 LaunchStep byte_launch(std::string_view entry, std::size_t bytes) {
     constexpr std::uint32_t kThreads = 256;
     constexpr std::size_t kBytesOfABlock = std::size_t{kThreads} * 16, kMostBlocks = 2048;

@@ -33,7 +33,7 @@ struct StepDefinition {
         };
         Kind kind = Kind::i32;
         std::string value;
-        std::vector<Argument> of = {};  // pick: one of these, whose number is `value`
+        std::vector<Argument> of = {};  // pick: the candidates; `value` is the index of the one that is passed
     };
 
     // zero: writes zeros to its only argument, a tensor or workspace. copy: from its first argument to its second, as many bytes
@@ -68,13 +68,13 @@ std::string step_helpers(const std::string& symbol);
 // Whether a step needs them.
 bool needs_helpers(const std::vector<StepDefinition>& steps);
 
-// Where a workspace begins in the whole.
+// The position of a named workspace in the plan's whole workspace.
 struct WorkspacePlace {
     std::size_t offset_bytes = 0;
     std::size_t bytes = 0;
 };
 
-// The launch that zero steps become.
+// The launch of a step that writes zeros.
 LaunchStep zero_launch(Argument to, std::size_t bytes);
 
 // Makes launch steps from definitions for one problem.
@@ -82,7 +82,7 @@ class StepMaker {
   public:
     // Throws ExpressionError.
     explicit StepMaker(const std::vector<StepDefinition>& steps);
-    // The steps that are not omitted. `tensor_argument` makes the argument for the tensor of an index. Throws Error{usage}: a
+    // The steps that are not omitted. `tensor_argument` makes the argument for a tensor, given its index. Throws Error{usage}: a
     // name that the problem does not have, a number that is not valid for a launch or does not fit.
     using TensorArgument = std::function<Argument(std::size_t index)>;
     std::vector<LaunchStep> make(const Problem& problem, const Expression::Scope& scope,
@@ -94,7 +94,7 @@ class StepMaker {
         StepDefinition definition;
         std::array<Expression, 3> grid, block, cluster;
         Expression dynamic_smem_bytes, programmatic_dependent, when, repeat;
-        std::vector<Expression> arguments;  // 0 if an argument is a name
+        std::vector<Expression> arguments;  // the expression 0 for an argument that is a name
     };
     struct Target;  // of a making
     void add(const Step& step, const Expression::Scope& scope, const Target& target) const;

@@ -14,12 +14,13 @@ struct Fill {
         integers,   // uniform in {low .. high}
         constant,   // centre
         nan,        // NaN everywhere: for data that must not be read
-        one_hot,    // in each row, one column at random holds centre and the others hold spread
+        one_hot,    // in each row, one random column holds `centre` and all others hold `spread`
         powers,     // 2 to the power of an integer in {low .. high}: scales with which exact sums stay exact
         uniform,    // centre + u * spread with u in [0, 1) in steps of 2^-16
         quantised,  // as normal, but rounded to `through` first: values that a narrower type holds exactly
-        offsets,    // ascending from 0 in the first column to `high` in the last, at most `low` away from even steps; every row
-                    // is the same
+        // All rows are equal and ascend from 0 in the first column to `high` in the last. A value differs by at most `low` from
+        // what equal steps would give.
+        offsets,
     };
 
     Kind kind = Kind::normal;
@@ -37,8 +38,8 @@ struct Fill {
     }
     // Indices into `count` things, such as pages. REQUIRES: count > 0.
     static Fill indices(std::int64_t count) { return integers(0, count - 1); }
-    // Fills with the begin of each of `parts` parts of `total` rows, and the end. These are parts + 1 columns, and no part is
-    // longer than `longest`. REQUIRES: longest <= total <= parts * longest.
+    // Fills with offsets that divide `total` rows into `parts` parts: the first row of each part, and `total` at the end, which
+    // are parts + 1 columns. No part is longer than `longest`. REQUIRES: longest <= total <= parts * longest.
     static Fill offsets(std::int64_t total, std::int64_t parts, std::int64_t longest) {
         const std::int64_t most = (total + parts - 1) / parts, least = total / parts;
         const std::int64_t reach = (longest - most < least ? longest - most : least) / 2;

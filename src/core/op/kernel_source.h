@@ -17,10 +17,10 @@ struct KernelSource {
     std::vector<KernelText> files = {};    // the files of one translation unit, in this order
     std::vector<KernelText> headers = {};  // the user's own headers, by their names in #include "..."
     std::string standard = "c++17";
-    std::vector<std::string> options = {};  // those that the allow-list of src/kernel_files permits
+    std::vector<std::string> options = {};  // compiler options, from the allow-list of src/kernel_files
     bool only_marked_functions = false;     // functions without __device__ are host functions, as with nvcc
     std::vector<std::string> toolkit_folders =
-        {};                            // for <...> headers of CUDA's toolkit; where they lie is no part of an identity
+        {};                            // folders for <...> headers of CUDA's toolkit; their paths are not part of an identity
     std::string toolkit_version = {};  // "13.0"; empty: no header of a toolkit is included
 
     bool uses_fast_math() const;

@@ -50,7 +50,7 @@ std::int64_t extent_in(const std::string& text, const std::string& name) {
     return value;
 }
 
-// Half an ulp of the type in which sums are computed, which is f32 for narrower types too.
+// Half an ulp of the type in which sums are computed. For narrower types, too, this type is f32.
 double accumulation_roundoff(DType type) {
     return 2 * unit_roundoff(type == DType::f64 ? DType::f64 : DType::f32);
 }
@@ -294,7 +294,7 @@ DefinedOp::DefinedOp(std::shared_ptr<const OpDefinition> definition)
         const Problem first = problem_of(definition_->examples.front().extents, definition_->examples.front().attributes);
         if (flops(first) > kComputeBound * bytes(first)) rate_unit_ = "tflops";
     } catch (const Error&) {
-        // The callers that use this example report the error.
+        // Callers that use this example will report the error.
     }
 }
 
@@ -459,7 +459,7 @@ DescribedProblem DefinedOp::described(const ProblemDescription& description) con
                    std::string(to_string(array.dtype)));
         const bool fits = std::equal(
             array.dims.begin(), array.dims.end(), wanted.dims.begin(), wanted.dims.end(), [&](const Dim& one, const Dim& other) {
-                // The stride of a single element counts for nothing.
+                // The stride of a dimension with one element does not matter.
                 return one.extent == other.extent && (one.stride == other.stride || one.extent == 1 || wanted.is_empty());
             });
         if (!fits)
@@ -554,14 +554,14 @@ std::vector<OpTest> DefinedOp::tests(const Problem& problem) const {
         elements += static_cast<double>(tensor.elements());
         most = std::min(most, static_cast<double>(exact_integers(tensor.dtype)));
     }
-    // A term is at most 4, and 1.44 on average; if a sum would be too long, some of its terms are left out.
+    // A term is at most 4, and 1.44 on average. If a sum would be too long, some of its terms become zero.
     const double terms = std::max(1.0, flops(problem) / (2 * std::max(elements, 1.0)));
     const auto every = static_cast<std::int64_t>(std::clamp(std::ceil(3 * terms / most), 1.0, 1e6));
     for (std::size_t i = 0; i < problem.tensors.size(); ++i) {
         const Tensor& tensor = problem.tensors[i];
         const bool is_read = tensor.access != Access::out;
         numeric.fills.push_back(is_read ? fill_of(i, problem) : Fill::nan());
-        // The numbers in a file have a meaning, such as places.
+        // Numbers from a file may have a meaning, for example as indices, so the exact test does not replace them.
         const bool is_free = is_read && is_floating(tensor) && definition_->tensors[i].fill.path.empty();
         exact.fills.push_back(is_free ? Fill::integers(-2, 2, every) : numeric.fills.back());
     }

@@ -29,8 +29,8 @@ struct OpDefinition {
     struct Content {
         std::string kind = "normal";
         std::map<std::string, std::string> values = {};
-        std::string file = {};  // kind npy: its name in the kernel file
-        std::string path = {};  // where it lies; no part of an identity
+        std::string file = {};  // kind npy: the file's name, as the kernel file gives it
+        std::string path = {};  // the file's path; not part of an identity
     };
     struct Tensor {
         std::string name;
@@ -80,7 +80,7 @@ struct OpDefinition {
     bool is_verified() const { return !reference.empty(); }
     // Whether some tensor has the extent as a dimension of its own; otherwise callers give it as an attribute.
     bool is_given_by_a_tensor(const std::string& extent) const;
-    // Everything that decides what a problem and its right answer are, as one text: part of a template's identity.
+    // All facts that determine a problem and its right answer, as one text, which is part of a template's identity.
     std::string canonical_rules() const;
 };
 

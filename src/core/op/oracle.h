@@ -38,8 +38,8 @@ struct OpTest {
     std::string name;                  // one word, unique among the op's tests, such as "exact" or "numeric"
     std::vector<Fill> fills;           // one per tensor
     std::vector<OutputCheck> outputs;  // one for every tensor that the problem writes
-    // Whether the data are like those of real users. Candidates are timed with these fills, their largest error comes from this
-    // test, and it is run twice to check that the bits are the same. Exactly one test of an op is typical.
+    // Whether the data are like those of real users. Candidates are timed with these fills, and their largest error is measured
+    // in this test. It is run twice to check that the bits are the same. Exactly one test of an op is typical.
     bool is_typical = false;
     // If the reference is computed only for subproblems, the tensors are filled as the product requires and the whole answer is
     // also checked with it.
@@ -57,12 +57,12 @@ struct Subproblem {
     std::vector<std::int64_t> first;
 };
 
-// The needs of an op's data beyond its fills.
+// Requirements of an op's data in addition to its fills.
 struct DataRules {
     LaunchPlan prepare = {};                // launches of the reference's code that derive tensors from others after each fill
     std::vector<int> reset = {};            // tensors that must be as they were filled before each timed launch
     std::map<int, std::string> files = {};  // .npy files with the content of tensors
-    bool may_answer_nan = false;            // the reference is not known to be finite
+    bool may_answer_nan = false;            // the reference's answers may be NaN
 };
 
 // The expected values of one output: dense, in the logical order of its elements.
@@ -76,7 +76,8 @@ class OpOracle {
   public:
     virtual ~OpOracle() = default;
 
-    // The tests that every candidate must pass, in the order in which they are run: cheap tests that find most mistakes first.
+    // The tests that every candidate must pass, in the order in which they are run: first the cheap tests that find most
+    // mistakes.
     virtual std::vector<OpTest> tests(const Problem& problem) const = 0;
 
     // The reference kernel: facts for <op>/op/reference.cuh, and a plan whose ExpectedArg and BoundArg buffers receive the right

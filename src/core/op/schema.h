@@ -48,7 +48,7 @@ struct EmptySum {
     std::optional<int> factor = {};  // an index into Problem::scalars, or 0 if there is none
     std::optional<int> bias = {};    // a tensor of one element for each column
     std::optional<int> scale = {};   // a tensor of one f32
-    std::optional<int> amax = {};    // a tensor of one f32 that is raised to the largest magnitude before scaling
+    std::optional<int> amax = {};    // a tensor of one f32 that receives the running maximum of the magnitudes before scaling
 };
 
 // One option or attribute of an op, from which the command line, its messages and documentation are made. If `allowed` is empty,
@@ -96,9 +96,9 @@ class OpSchema {
     // Whether an output may be in the memory of an input of the same size.
     virtual bool works_in_place() const { return false; }
 
-    // What remains to be computed of a problem with nothing to add up: an entry for each output that is not empty; no entries if
-    // nothing is written at all. nullopt: families compute the problem. The rule is the same for every op: an empty output is
-    // success without a launch, and a sum without terms is 0.
+    // The outputs of a problem whose sums have no terms: one entry for each output that is not empty; no entries if nothing is
+    // written at all. nullopt: families compute the problem. The rule is the same for every op: an empty output is success
+    // without a launch, and a sum without terms is 0.
     virtual std::optional<std::vector<EmptySum>> empty_sums(const Problem& problem) const;
 
     // Throws Error{usage}: one sentence that names the culprit and what is allowed. A request can only describe problems that can

@@ -75,7 +75,7 @@ double decode_small(const SmallFloat& format, std::uint64_t bits) {
     return sign * (significand * power_of_two(exponent - format.bias() - format.mantissa_bits));
 }
 
-// Saturating; with a sign in two's complement.
+// Saturates. Negative numbers are in two's complement.
 std::uint64_t encode_integer(const DTypeTraits& traits, double value) {
     if (std::isnan(value)) return 0;
     const double rounded = std::nearbyint(value), limit = std::ldexp(1.0, traits.mantissa_bits);

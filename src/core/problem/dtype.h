@@ -73,7 +73,7 @@ std::int64_t exact_integers(DType type);
 // largest finite number if the type has no infinity. NaN becomes 0 in an integer type. The device's conversions give the same
 // bits.
 std::uint64_t encode(DType type, double value);
-// The value that the low size_bytes(type) bytes of `bits` stand for. Exact, except for 64-bit integers above 2^53.
+// The value of the low size_bytes(type) bytes of `bits`. Exact, except for 64-bit integers above 2^53.
 double decode(DType type, std::uint64_t bits);
 // decode(encode(value)): the value of a number after it was stored.
 double round_to(DType type, double value);

@@ -85,9 +85,9 @@ struct Walk {
     std::uint64_t bytes, most;
 };
 
-// Whether the steps, each taken some number of times, can add up to `distance`. Tries the longest step first, with every count
-// that leaves a rest which the shorter steps can reach. `reach`: for each step, the most that it and the shorter ones can add up
-// to; `tries` is counted down, and at 0 the answer is true.
+// Whether `distance` is a sum in which each step occurs some number of times. Tries the longest step first, with every count
+// whose remainder the shorter steps can reach. `reach`: for each step, the largest sum of this and the shorter steps. Each try
+// decrements `tries`; when it is 0, the result is true.
 bool reaches(std::span<const Walk> steps, const std::uint64_t* reach, std::uint64_t distance, int& tries) {
     if (distance > *reach) return false;
     if (steps.empty()) return true;
@@ -103,9 +103,9 @@ bool reaches(std::span<const Walk> steps, const std::uint64_t* reach, std::uint6
 }  // namespace
 
 // An element of the left array is at left_base + a sum of its steps. It overlaps one of the right array if the two addresses
-// differ by less than an element. The steps of the right array are counted from its end, so that all numbers are positive; then
-// the question is whether steps of both arrays can add up to one distance. Equal steps are merged: two arrays of the same layout
-// need one step for each dimension.
+// differ by less than an element. The steps of the right array are counted from its end, so that all numbers are positive. The
+// elements overlap if steps of both arrays can add up to one distance. Equal steps are merged: two arrays of the same layout need
+// one step for each dimension.
 bool meet(const Footprint& left, std::uint64_t left_base, const Footprint& right, std::uint64_t right_base) {
     if (left.bytes_ == 0 || right.bytes_ == 0) return false;
     if (left_base - right_base >= right.bytes_ && right_base - left_base >= left.bytes_) return false;

@@ -72,12 +72,12 @@ struct TypedMatrix : Matrix {
 // REQUIRES: at most three dimensions, the last with a stride of 1 (throws Error{internal} otherwise).
 TypedMatrix matrix_view(const Tensor& tensor);
 
-// Whether two elements may be in one place: some stride is not greater than the span of the dimensions with smaller strides.
+// Whether two elements may share memory: some stride is not greater than the span of the dimensions with smaller strides.
 bool overlaps_itself(std::vector<Dim> dims);
 
-// Where the elements of an array are, for comparing two arrays: the bytes from the base to the end of the last element, and a
-// distance in bytes with a count for each dimension of more than one element. Made once for a problem; comparing allocates
-// nothing.
+// The memory of an array's elements, for comparing two arrays: the number of bytes from the base to the end of the last element,
+// and, for each dimension of more than one element, its stride in bytes and its count. Made once for a problem; comparing
+// allocates nothing.
 class Footprint {
   public:
     Footprint() = default;

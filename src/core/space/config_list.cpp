@@ -111,7 +111,7 @@ void ConfigList::reorder(std::span<const std::size_t> order) {
 // sample.
 ConfigList list_sample(const SearchSpace& space, const Config& pins, std::size_t limit) {
     ConfigList taken(space.parameters);
-    std::vector<std::uint64_t> numbers;  // of the taken ones in the walk
+    std::vector<std::uint64_t> numbers;  // positions in the walk of the configs that were taken
     std::mt19937_64 random(limit);
     std::uint64_t seen = 0;
     SpaceWalk walk(space, pins);

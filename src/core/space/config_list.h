@@ -45,7 +45,7 @@ class ConfigList {
     std::size_t lower_bound(const Position& position) const;
 
     std::vector<std::vector<std::int64_t>> values_;  // domains, by parameter
-    Config names_;                                   // every parameter, with any value
+    Config names_;                                   // has the names of all parameters; its values mean nothing
     std::vector<std::uint16_t> positions_;
     std::size_t size_ = 0;
 };

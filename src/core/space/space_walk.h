@@ -36,7 +36,7 @@ class SpaceWalk {
         const Constraint* constraint = nullptr;
         std::size_t index = 0;              // in declared order
         std::vector<std::size_t> needs;     // parameter indices
-        std::vector<std::size_t> strides;   // stride of each need in `verdicts`
+        std::vector<std::size_t> strides;   // for each parameter of `needs`, its stride in `verdicts`
         std::vector<std::int8_t> verdicts;  // kUnknown, 0 or 1; empty if there are too many combinations to cache
     };
 
@@ -55,7 +55,7 @@ class SpaceWalk {
     std::vector<std::vector<Rule>> rules_;           // rules of level l can be decided once parameters 0..l-1 are set
     std::vector<std::size_t> least_rule_from_;       // the lowest declared index among the rules of level l and deeper
     std::vector<std::size_t> positions_;
-    Config names_;                              // every parameter, with any value: config_at() fills in the values
+    Config names_;                              // has the names of all parameters; config_at() fills in the values
     std::vector<std::uint64_t> dropped_;        // per constraint
     std::vector<std::uint64_t> instance_keys_;  // one number for each compile part of a legal config
     std::uint64_t legal_ = 0;

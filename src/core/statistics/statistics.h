@@ -20,7 +20,7 @@ struct Interval {
 
 double median(std::span<const double> samples);
 
-// Linear interpolation between order statistics (Hyndman and Fan's type 7). REQUIRES: 0 <= q <= 1.
+// Interpolates linearly between order statistics (Hyndman and Fan's type 7). REQUIRES: 0 <= q <= 1.
 double quantile(std::span<const double> samples, double q);
 
 // Median absolute deviation from the median, times 1.4826: the standard deviation of a normal sample.

@@ -55,7 +55,8 @@ bool is_about_candidate(TrialStatus status, std::string_view detail) {
     const auto says = [&](std::string_view words) { return detail.find(words) != std::string_view::npos; };
     switch (status) {
         case TrialStatus::timed_out:
-            return says(kOfItsOwnTime);  // Rows without these words may have limited wall time instead of processor time.
+            // A row without these words may come from a limit in wall time instead of processor time.
+            return says(kOfItsOwnTime);
         case TrialStatus::out_of_memory:
             return false;
         case TrialStatus::compile_failed:

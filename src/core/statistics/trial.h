@@ -30,7 +30,7 @@ enum class TrialStatus : std::uint8_t {
     crashed,        // a sticky CUDA error, or the GPU worker died
     out_of_memory,  // never a fact about the candidate: other processes may hold the memory
 };
-// The end of the detail of a time limit that does not count the time in which other processes had the processors.
+// Ends the detail of a trial that reached a limit on its own processor time. The time of other processes does not count there.
 inline constexpr const char* kOfItsOwnTime = "of its own time";
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
@@ -70,11 +70,13 @@ struct Trial {
     TrialStatus status = TrialStatus::ok;
     std::optional<Timing> timing;     // only with status ok
     std::optional<double> max_error;  // the largest |error| / allowed error of the numeric test, if that test ran
-    // The largest ratio of the error beyond the output's rounding to what the bound allows beyond that rounding. Not stored.
+    // The accumulation error as a fraction of its bound, at its largest element; the rounding of the output is excluded. Not
+    // stored.
     std::optional<double> accumulation_error = {};
     CompileReport compile;
     std::string detail;  // one sentence for a person
-    // The machine caused it (its load, its limits, other processes), so it says nothing about the candidate. Never stored.
+    // The machine caused the failure (its load, its limits, other processes), so the trial says nothing about the candidate.
+    // Never stored.
     bool by_circumstance = false;
 };
 // Whether a trial with this outcome, possibly from an older build, says something about its candidate: one that succeeded does,
@@ -82,7 +84,7 @@ struct Trial {
 // caused by the machine.
 bool is_about_candidate(TrialStatus status, std::string_view detail);
 
-// How an answer was found.
+// How a winner or kernel was found.
 enum class Origin : std::uint8_t { exact, shipped, near, fallback };
 // "exact", "shipped", "near", "default".
 std::string_view to_string(Origin origin);

@@ -25,7 +25,7 @@ TemporaryFile make_temporary_file(const std::string& folder, const std::string& 
 // Why a file of this many bytes cannot be kept in `folder`, in words, or "" if it can. It makes the folder and writes such a file
 // in it, because only that detects read-only mounts, quotas and full disks. The file is removed.
 std::string why_folder_not_writable(const std::string& folder, std::size_t bytes = 512);
-// The same, as far as it can be known without making anything: looks at the nearest folder that exists.
+// Makes the same check without making anything: it looks at the nearest folder that exists.
 std::string why_folder_not_makeable(const std::string& folder);
 
 // A user's home, or why our files cannot be kept in it.

@@ -55,7 +55,7 @@ std::optional<double> number_in(const std::string& path) {
     return words.empty() ? std::nullopt : number_of(words.front());
 }
 
-// The number after `name` in a file of lines "name number".
+// The number that follows `name` in a file of lines "name number".
 std::optional<double> number_after(const std::string& path, std::string_view name) {
     const std::vector<std::string> words = words_of(path);
     const auto found = std::find(words.begin(), words.end(), name);

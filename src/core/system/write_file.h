@@ -32,7 +32,7 @@ class FileWriter {
     void open_beside(const std::string& target);
     void fail(int code) { failure_.assign(code, std::generic_category()); }
 
-    std::string target_;      // after following symbolic links: the link stays
+    std::string target_;      // the file to which a symbolic link leads; the link stays
     std::string unfinished_;  // empty: the target is written directly
     Durable durable_;
     FileDescriptor file_;

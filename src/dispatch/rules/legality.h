@@ -17,7 +17,7 @@
 namespace autotune {
 
 // Tells whether candidates are legal for one problem on one device. A family's rules are built once, however many of its
-// candidates are checked. REQUIRES: what it is made of outlives it.
+// candidates are checked. REQUIRES: the constructor's arguments outlive it.
 class Legality {
   public:
     Legality(const Catalogue& catalogue, const Problem& problem, const Device& device)

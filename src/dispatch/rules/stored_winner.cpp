@@ -28,7 +28,7 @@ std::string of_doubt(const std::string& doubt) {
     return "its evidence is in doubt: " + doubt;
 }
 
-// A class key is the op's name, then name=value words, each an option of the op.
+// A class key consists of the op's name and words name=value. Each word is an option of the op.
 std::optional<Problem> problem_of_texts(const Catalogue& catalogue, const std::string& op, const std::string& class_key,
                                         const std::string& shape) {
     ProblemRequest request{.op = op, .shape = shape, .options = {}};

@@ -16,7 +16,7 @@ namespace autotune {
 // The problem of a row, rebuilt from its class and extents; nullopt if no op here knows it.
 std::optional<Problem> problem_of(const Catalogue& catalogue, const Winner& winner);
 
-// The same for a miss.
+// The problem of a miss, rebuilt in the same way.
 std::optional<Problem> problem_of(const Catalogue& catalogue, const db::MissRow& miss);
 
 // The device of a row as far as it is stored: identity of the card; limits, clock and bandwidth of its architecture's well-known
@@ -41,7 +41,7 @@ class TemplateIdentities {
 std::optional<std::string> why_of_another_template(TemplateIdentities& identities, const std::string& family,
                                                    const std::string& identity);
 
-// The rule for rows that may serve one problem on one device. REQUIRES: what it is made of outlives it.
+// The rule for rows that may serve one problem on one device. REQUIRES: the constructor's arguments outlive it.
 class StoredWinnerRule {
   public:
     StoredWinnerRule(TemplateIdentities& identities, const Problem& problem, const Device& device)
@@ -75,7 +75,7 @@ std::optional<std::string> why_unusable(TemplateIdentities& identities, const Wi
 // hundred times as fast.
 std::optional<std::string> why_unusable_anywhere(TemplateIdentities& identities, const Winner& winner);
 
-// The verdict on a row from another database or file. REQUIRES: it passed the store's checks of form.
+// The verdict on a row from another database or file. REQUIRES: the row has passed the store's checks of its form.
 struct RowJudgement {
     enum class Verdict { take, unusable, impossible };
     Verdict verdict = Verdict::take;

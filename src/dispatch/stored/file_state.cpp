@@ -10,8 +10,8 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr double kFresh_s = 0.1;  // The kernel's file times have steps of up to 10 ms. A file that is younger than this may
-                                  // change without a new time.
+// The kernel's file times have steps of up to 10 ms. A file that is younger than this may change without a new time.
+constexpr double kFresh_s = 0.1;
 
 double seconds(const timespec& time) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);

@@ -31,7 +31,7 @@ std::string_view take_until(std::string_view& text, char end) {
     return found;
 }
 
-// The head in exactly the form of label_text(): a label has one text.
+// Reads the head, which must have exactly the form that label_text() writes, so that a label has only one text.
 std::optional<Label> head_of(std::string_view line) {
     Label label;
     if (!take(line, kHead)) return std::nullopt;

@@ -13,10 +13,10 @@
 namespace autotune::dispatch {
 namespace {
 
-constexpr std::size_t kNearLimit = 8;        // looked at
-constexpr std::size_t kNearTried = 2;        // At most this many legal near winners are offered, because checking one takes as
-                                             // long as everything else.
-constexpr std::size_t kRegretProblems = 12;  // So many problems of a class are left out in turn; each takes some milliseconds.
+constexpr std::size_t kNearLimit = 8;  // looked at
+// At most this many legal near winners are offered, because checking one takes as long as everything else.
+constexpr std::size_t kNearTried = 2;
+constexpr std::size_t kRegretProblems = 12;  // this many problems of a class are left out in turn; each takes some milliseconds
 constexpr std::size_t kLeastTrials = 8;      // A problem with fewer trials than this has no best candidate yet.
 
 db::OpenOptions open_options(const Files& files, const Catalogue& catalogue, const std::string& path) {
@@ -214,7 +214,7 @@ const db::Portfolio* StoredCandidates::portfolio_of(const Problem& problem, cons
             const std::size_t removed = std::erase_if(each.candidates, [&](const Candidate& candidate) {
                 return why_of_another_template(identities_, candidate.family, each.templates[candidate.family]).has_value();
             });
-            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // was measured with all kernels
+            if (removed > 0) each.regret_median = each.regret_p90 = -1;  // the regret was measured with all kernels
         }
         std::erase_if(usable, [](const db::Portfolio& each) { return each.candidates.empty(); });
         portfolios_ = std::move(usable);

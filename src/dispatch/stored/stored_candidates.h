@@ -18,7 +18,7 @@
 
 namespace autotune::dispatch {
 
-// Receives warnings; only the first of each subject is worth showing. Called while dispatch holds no lock.
+// Receives warnings; only the first one about each subject is worth showing. Called while dispatch holds no lock.
 using Warn = std::function<void(const std::string& subject, const std::string& message)>;
 
 // A caller waits for its plan, so a database that is locked for longer than this counts as a miss.
@@ -61,7 +61,8 @@ class StoredCandidates {
     std::optional<ExpectedRegret> portfolio_regret(const Problem& problem, const Device& device);
     // Stored winners of the problem's class whose trials are on record.
     std::vector<TriedProblem> tried_of_class(const Problem& problem, const Device& device);
-    // Why kernels of the portfolios for this op and architecture are not offered, and how many have each reason.
+    // The reasons why kernels of the portfolios for this op and architecture are not offered, with the number of kernels for each
+    // reason.
     std::vector<PassedOver> portfolio_kernels_passed_over(const Problem& problem, const Device& device);
 
     // Runs `write`, which writes the database through its own connection, while nobody reads here. A reader then waits on a
@@ -118,11 +119,11 @@ class StoredCandidates {
     std::unique_ptr<db::WinnerStore> label_;  // nullptr: none that can be used
     std::string label_digest_, why_no_label_;
     bool store_has_database_ = false;
-    std::optional<std::vector<db::Portfolio>> read_portfolios_;  // set once they were looked for
-    std::optional<std::vector<db::Portfolio>> portfolios_;       // the portfolios of these that can be used
+    std::optional<std::vector<db::Portfolio>> read_portfolios_;  // set once the files were searched
+    std::optional<std::vector<db::Portfolio>> portfolios_;       // those of read_portfolios_ that can be used
     FileState database_state_, shipped_state_;                   // at the last look
     FileState winners_state_;                                    // state of the database when winners_changed() last read it
-    std::string winners_mark_;                                   // the result of that read; empty: none yet
+    std::string winners_mark_;                                   // the result of that reading; empty: not read yet
     TemplateIdentities identities_;
 };
 

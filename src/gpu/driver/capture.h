@@ -8,7 +8,7 @@
 
 namespace autotune::gpu {
 
-// A capture in progress on a stream. Streams that joined one capture have the same id; ids are not reused.
+// A stream's capture that is in progress. Streams that joined the same capture have the same id, and ids are not reused.
 struct ActiveCapture {
     std::uint64_t id = 0;
     void* graph = nullptr;  // CUgraph, owned by the driver: valid until the capture ends

@@ -7,8 +7,8 @@ namespace autotune::gpu {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int kOldestVersion = 12040;  // This is the oldest tested version. cuLibraryLoadData and cuTensorMapEncodeTiled came
-                                       // with 12.0.
+// This is the oldest tested version. cuLibraryLoadData and cuTensorMapEncodeTiled came with 12.0.
+constexpr int kOldestVersion = 12040;
 
 // Finds entry points through cuGetProcAddress and remembers the first that is missing.
 class Resolver {

@@ -43,7 +43,7 @@ class DriverError : public Error {
 bool is_in_use(int code);
 // Advice for the user about such a code, as text.
 std::string in_use_advice(int code);
-// Whether the kernel itself causes such a code. Other codes come from the card, the driver or another process.
+// Whether a fault of the kernel itself causes such a code. Other codes come from the card, the driver or another process.
 bool is_the_kernels(int code);
 
 // The CUDA driver, opened with dlopen("libcuda.so.1"): entry points by explicit version through cuGetProcAddress. Thread-safe.

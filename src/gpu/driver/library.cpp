@@ -32,7 +32,7 @@ int read_attribute(const Driver& driver, CUfunction function, CUfunction_attribu
     return value;
 }
 
-// Refuses such a launch when the code is loaded. The driver would refuse it only when it is enqueued.
+// Refuses a launch that does not fit when its code is loaded, because the driver would refuse it only when it is enqueued.
 void check_fits(const Driver& driver, const LaunchStep& step, int max_threads) {
     const std::uint64_t threads = std::uint64_t{step.block.x} * step.block.y * step.block.z;
     const bool too_many = max_threads > 0 && threads > static_cast<std::uint64_t>(max_threads);
@@ -101,7 +101,7 @@ Function Library::function(const std::string& symbol) const {
 }
 
 std::optional<Library::Variable> Library::variable(const std::string& name) const {
-    const RelaxedCapture relaxed(*driver_);  // it may load code, and this thread may be capturing
+    const RelaxedCapture relaxed(*driver_);  // this may load code while this thread is capturing
     CUdeviceptr address = 0;
     std::size_t bytes = 0;
     const CUresult result = driver_->api().library_get_global(&address, &bytes, static_cast<CUlibrary>(raw_), name.c_str());

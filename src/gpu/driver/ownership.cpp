@@ -45,8 +45,7 @@ std::optional<int> Reach::beyond(std::uint64_t context_id, DeviceAddress address
     const bool is_elsewhere = read(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) && type == CU_MEMORYTYPE_DEVICE &&
                               read(ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) &&
                               driver_->api().ctx_get_device(&current) == CUDA_SUCCESS && ordinal != current;
-    // Memory of cuMemAlloc becomes accessible from another device only through cuCtxEnablePeerAccess, and then has an address
-    // there.
+    // Another device can access memory of cuMemAlloc only after cuCtxEnablePeerAccess, which gives the memory an address there.
     const bool is_out_of_reach = is_elsewhere && read(is_plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE) &&
                                  is_plain != 0 && !read(here, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
     if (is_out_of_reach) return ordinal;

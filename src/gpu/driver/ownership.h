@@ -10,9 +10,9 @@
 
 namespace autotune::gpu {
 
-// Tells to which context and device things belong, to find callers' mix-ups.
+// Finds the context and the device of streams and addresses, to detect mistakes of callers.
 
-// The two halves of current_context(), for callers who mostly need the first. nullopt if no context is current.
+// The two parts of current_context(), for callers who mostly need the first part. nullopt if no context is current.
 std::optional<std::uint64_t> current_context_id(const Driver& driver);
 int current_ordinal(const Driver& driver);
 

@@ -24,7 +24,7 @@ std::string kernels_of(const Catalogue& catalogue) {
     return to_hex(hash.digest());
 }
 
-// Winners and portfolios, by what they say and not by where they lie.
+// A digest of the contents of winners and portfolios, without their paths.
 std::string shipped_digest(const std::string& folder) {
     namespace fs = std::filesystem;
     std::error_code failed;

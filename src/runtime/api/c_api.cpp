@@ -44,7 +44,7 @@ void keep(autotune_handle handle) {
 }
 
 void destroy(autotune_handle handle) {
-    if (!is_usable(handle)) return;  // the log function has destroyed it already
+    if (!is_usable(handle)) return;  // the log function has already destroyed the handle
     try {
         const process_end::Section section;
         handle->inner->flush_misses();  // not in the destructor: the log function may end the thread
@@ -56,7 +56,7 @@ void destroy(autotune_handle handle) {
     } catch (const abi::__forced_unwind&) {
         throw;
     } catch (...) {
-        // There is no memory to write the misses, or the process is ending.
+        // The misses are lost: there is no memory to write them, or the process is ending.
         if (!process_end::has_begun()) {
             handle->inner.reset();
             return destroyed_handles.add(handle);
@@ -181,7 +181,7 @@ void autotune_destroy(autotune_handle handle) {
     handle->inner->silence();
     try {
         LateDestroy::ask([handle] { destroy(handle); });
-    } catch (...) {  // Without memory the handle stays.
+    } catch (...) {  // ask() had no memory, so the handle stays
         LastError::set_for_thread(AUTOTUNE_OUT_OF_MEMORY, "out of memory");
     }
 }

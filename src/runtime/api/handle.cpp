@@ -146,13 +146,13 @@ SharedPlan Handle::in_background(const PlanLookup& lookup, const CachedPlan* kno
     try {
         background_.add(work);
         is_awaited->store(true, std::memory_order_relaxed);
-    } catch (const std::exception&) {  // Without a thread or memory a later call tries again.
+    } catch (const std::exception&) {  // If there is no thread or no memory, a later call tries again.
     }
     if (failure) std::rethrow_exception(failure);
     return plan;
 }
 
-// For policies that only serve planned problems. For a problem without an output nothing is looked up, compiled or loaded.
+// For policies that serve only planned problems. A problem without an output needs no look-up, compilation or loading.
 SharedPlan Handle::not_planned(const PlanLookup& lookup) {
     const Problem problem = lookup.request.problem(services_.catalogue);
     const auto sums = services_.catalogue.op_of(problem).empty_sums(problem);
@@ -161,7 +161,7 @@ SharedPlan Handle::not_planned(const PlanLookup& lookup) {
                   "there is no plan for " + problem.key() + "; make it before with autotune_" + problem.op + "_plan()");
 }
 
-// `known`: a stand-in or an older plan of this key, or nullptr.
+// `known`: a stand-in or an older plan for this key, or nullptr.
 SharedPlan Handle::on_miss(const PlanLookup& lookup, const CachedPlan* known, gpu::StreamHandle stream) {
     const autotune_on_miss policy = services_.settings.on_miss;
     const bool is_capturing = gpu::is_capturing(*services_.driver, stream);

@@ -10,7 +10,7 @@
 namespace autotune::runtime {
 namespace {
 
-// This bounds the memory, because a damaged file may have any number of damaged rows.
+// A limit for the memory, because a file may have any number of damaged rows.
 constexpr std::size_t kMostSubjects = 1024;
 constexpr std::chrono::seconds kMostWait{2};
 
@@ -50,7 +50,7 @@ void Log::say(autotune_log_level level, const std::string& message) const {
     const process_end::Callback callback;
     if (!callback.is_allowed()) return;
     const Call call(*this, calls_);
-    // It is read after the call is counted, so that silence() sees either the.
+    // Read after the call is counted: either this reads NULL, or silence() sees the counted call and waits for it.
     const autotune_log_function function = function_.load();
     if (function == nullptr) return;
     try {

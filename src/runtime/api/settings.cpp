@@ -36,7 +36,7 @@ std::string folder_or_stand_in(const Environment& environment, const char* name,
                                std::string& why) {
     const std::string usual = user_folder(environment, name, below_home);
     std::error_code error;
-    // An existing folder is read even if nothing can be added to it.
+    // An existing folder is used even if nothing can be added to it.
     if (!usual.empty() && std::filesystem::is_directory(usual, error)) return usual;
     why = usual.empty() ? usable_home(variable(environment, "HOME")).trouble : why_folder_not_makeable(usual);
     if (why.empty()) return usual;
@@ -48,7 +48,7 @@ autotune_log_level level_of(const std::string& word) {
     return word == "warning" || word == "warn" ? AUTOTUNE_LOG_WARNING : AUTOTUNE_LOG_INFO;
 }
 
-// An option that was given, even as "", precedes the variable, and the variable precedes the command's default.
+// An option overrides the variable, even if it is given as "", and the variable overrides the command's default.
 void fill(std::string& setting, const char* option, const std::string& from_variable, const std::string& standard) {
     if (option != nullptr) {
         setting = option;
@@ -80,7 +80,7 @@ autotune_options standard_options() {
     return options;
 }
 
-// Without the environment there is no home folder, and nothing replaces it.
+// If the environment is not read, there is no home folder, and no other folder replaces it.
 void fill_user_places(Settings& settings, const autotune_options& options, const Environment& environment) {
     const std::string database = variable(environment, "AUTOTUNE_DB"), cache = variable(environment, "AUTOTUNE_CACHE_DIR");
     const bool asks = options.read_environment != 0;
@@ -100,7 +100,7 @@ void fill_user_places(Settings& settings, const autotune_options& options, const
         "; set HOME, or AUTOTUNE_DB and AUTOTUNE_CACHE_DIR";
 }
 
-// Policies that run whatever is loaded are for processes that need not agree.
+// Processes that must agree cannot use whatever is loaded, so these policies are replaced by stricter ones.
 autotune_on_miss agreed(autotune_on_miss policy) {
     if (policy == AUTOTUNE_ON_MISS_BACKGROUND) return AUTOTUNE_ON_MISS_COMPILE;
     return policy == AUTOTUNE_ON_MISS_LOADED_ONLY ? AUTOTUNE_ON_MISS_NOT_PLANNED : policy;
@@ -114,7 +114,7 @@ void fill_label(Settings& settings, const autotune_options& options, const Envir
     if (settings.label.find('/') == std::string::npos) {
         std::string why_no_data, folder = variable(environment, "AUTOTUNE_FLEET");
         if (folder.empty()) folder = folder_or_stand_in(environment, "XDG_DATA_HOME", "/.local/share", why_no_data) + "/fleet";
-        // Another text than a label's name names no file.
+        // A text that cannot be a label's name names no file.
         settings.label = dispatch::is_label_name(settings.label) ? dispatch::label_path(folder, settings.label) : folder + "/";
     }
     make_absolute(settings.label);

@@ -11,7 +11,7 @@ namespace autotune::runtime {
 
 // Structs of the public interface begin with their size, which tells an older caller from a newer one.
 
-// The sizes that a struct has had, the first version's first and the present one's last. Each added member adds one.
+// The sizes that a struct has had, from the first version to the present one. Each version that added members has its own size.
 template <typename Struct>
 inline constexpr std::array<std::size_t, 1> kVersionSizes = {sizeof(Struct)};
 template <>

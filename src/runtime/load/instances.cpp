@@ -91,7 +91,7 @@ Instances::Shared Instances::loaded(const Candidate& candidate, const std::strin
         instance = found->second;
     }
     if (instance->candidate == candidate) return instance;
-    Instance twin = *instance;  // the twin is the same code with other launch parameters
+    Instance twin = *instance;  // a copy of the instance: the same code with other launch parameters
     twin.candidate = candidate;
     return std::make_shared<const Instance>(std::move(twin));
 }
@@ -248,7 +248,7 @@ std::vector<Instances::Shared> Instances::loaded_for(const Problem& problem, con
         if (const auto found = by_facts_.find(facts); found != by_facts_.end()) add_nearest(found->second, problem, all);
     }
     std::sort(all.begin(), all.end(), [](const Shared& a, const Shared& b) { return a->source < b->source; });
-    // An instance that the compiler's report disqualifies is taken only if there is no other one.
+    // An instance that the compiler's report disqualifies is used only if there is no other instance.
     const auto is_fit = [](const Shared& each) { return each->rejected.empty(); };
     const auto unfit = std::stable_partition(all.begin(), all.end(), is_fit);
     std::vector<Shared> ranked = best_of({all.begin(), unfit}, problem, device, count);
@@ -262,7 +262,7 @@ std::vector<Instances::Shared> Instances::best_of(const std::vector<Shared>& ins
     for (const Shared& each : instances) candidates.push_back(&each->candidate);
     std::vector<Shared> ranked;
     for (OfferRanking::Ranked& each : OfferRanking(catalogue_, problem, device).best(candidates, count)) {
-        Instance twin = *instances[each.offer];  // the twin is the same code with other launch parameters
+        Instance twin = *instances[each.offer];  // a copy of the instance: the same code with other launch parameters
         twin.candidate = std::move(each.candidate);
         ranked.push_back(std::make_shared<const Instance>(std::move(twin)));
     }

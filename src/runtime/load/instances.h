@@ -28,7 +28,7 @@ struct Instance {
     std::string source;  // key of its source: see Instances::source_of()
     std::string symbol;
     std::string rejected;  // why the compiler's report disqualifies it (slow, not wrong); empty if it is fine
-    double slowdown = 1;   // how many times its predicted time it may take because of that
+    double slowdown = 1;   // the factor by which it may exceed its predicted time because of that
     std::shared_ptr<const gpu::Library> library;
 };
 

@@ -4,7 +4,7 @@
 
 namespace autotune::runtime {
 
-// A turn polls, because a finished call that had to wake it would take longer.
+// A turn polls. Otherwise calls would have to wake it when they end, and would take longer.
 LoadGate::Turn::Turn(LoadGate& gate) {
     if (!gate.is_used_) return;
     lock_ = std::unique_lock(gate.mutex_);

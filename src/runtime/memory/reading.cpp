@@ -29,7 +29,7 @@ Reading::Record* Reading::take() noexcept {
         while (!all_.compare_exchange_weak(record->next, record)) {
         }
     }
-    if (::pthread_setspecific(key, record) != 0) {  // without memory for this the record would never be given back
+    if (::pthread_setspecific(key, record) != 0) {  // if this fails for lack of memory, the record would never be given back
         record->is_taken.store(false);
         return nullptr;
     }
@@ -38,7 +38,7 @@ Reading::Record* Reading::take() noexcept {
 }
 
 void Reading::give_back(void* record) noexcept {
-    own_ = nullptr;  // if other destructors of this thread read later, they take a new record
+    own_ = nullptr;  // destructors of this thread that run later and read take a new record
     static_cast<Record*>(record)->is_taken.store(false);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;            // the alignment of a workspace and of its parts
 constexpr std::size_t kLeastCounterBytes = 16384;  // 4,096 tiles
-constexpr std::uintptr_t kPerThreadStream = 2;  // CU_STREAM_PER_THREAD: one handle that means a different stream on every thread
+constexpr std::uintptr_t kPerThreadStream = 2;     // CU_STREAM_PER_THREAD, a handle that means a different stream on every thread
 
 std::size_t rounded(std::size_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -139,7 +139,7 @@ void Workspaces::hear_of_free_arena() {
     try {
         giving_back_.add([this] { give_back_free_arenas(); });
     } catch (...) {
-        // Without memory or a thread the arena waits for the next capture or for the end.
+        // If there is no memory or no thread, the arena is given back at the next capture or at the end.
     }
 }
 
@@ -183,7 +183,7 @@ Workspaces::GraphArena& Workspaces::free_graph_arena(const Request& request) {
 Workspace Workspaces::of_capture(const Request& request, const gpu::ActiveCapture& capture) {
     const NoCancel no_cancel;
     const Key key = key_of(request);
-    giving_back_.start();  // The thread starts here, so that the driver's callback need not start it.
+    giving_back_.start();  // The thread starts here, because the driver's callback must not start it.
     const std::lock_guard lock(mutex_);
     for (const GraphArena& each : of_graphs_)
         if (!each.is_free->load(std::memory_order_acquire) && each.capture_id == capture.id && each.key == key &&

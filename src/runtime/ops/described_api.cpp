@@ -43,7 +43,7 @@ std::string read_call(const autotune_call* given, autotune_call& known) {
     return "";
 }
 
-// As much of a text as the caller's room takes, and the size of all of it.
+// Writes as much of a text as fits into the caller's buffer, and the size of the whole text.
 void write_text(const std::string& whole, char* text, size_t* bytes) {
     const std::size_t room = text == nullptr ? 0 : *bytes;
     if (room > 0) {

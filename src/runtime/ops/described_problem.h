@@ -35,7 +35,8 @@ class DescribedPlanRequest final : public PlanRequest {
   public:
     // The request with the alignments that the problem gives.
     explicit DescribedPlanRequest(const autotune_problem* given) : given_(given) {}
-    // The request with the alignments of one call's addresses, in the op's documented order. REQUIRES: they outlive this.
+    // The request with the alignments of one call's addresses, in the op's documented order. REQUIRES: the addresses outlive
+    // this.
     DescribedPlanRequest(const autotune_problem* given, std::span<const void* const> addresses)
         : given_(given), addresses_(addresses) {}
 
@@ -46,8 +47,8 @@ class DescribedPlanRequest final : public PlanRequest {
     Problem problem(const Catalogue& catalogue) const override;
     std::optional<Problem> with_word(const Catalogue& catalogue, const std::string& attribute,
                                      const std::string& word) const override;
-    // If a scalar is fixed at zero: a problem that leaves it open, then one whose tensors are also aligned to their elements
-    // only.
+    // If the problem fixes a scalar at zero, these are the problem that leaves the scalar open, and the same problem with tensors
+    // that are only aligned to their elements.
     std::vector<Problem> wider_problems(const Catalogue& catalogue) const override;
 
   private:

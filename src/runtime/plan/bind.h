@@ -26,8 +26,8 @@ struct ChosenInstance {
 // Binds an instance to a problem in the context of the spec. The plan is not cached yet. Throws DriverError.
 std::shared_ptr<Plan> bind(Services& services, const ChosenInstance& chosen, const Problem& problem, const PlanSpec& spec);
 
-// The plan of a problem whose sums are empty (OpSchema::empty_sums); nothing is looked up. Without an output it has no instance.
-// `if_loaded`: nullptr if its kernel is not loaded.
+// The plan of a problem whose sums are empty (OpSchema::empty_sums); nothing is looked up. A plan without an output has no
+// instance. With `if_loaded` the result is nullptr if the plan's kernel is not loaded.
 enum class EmptySumKernel : std::uint8_t { load, if_loaded };
 SharedPlan bind_empty_sum(Services& services, const PlanSpec& spec, EmptySumKernel kernel);
 

@@ -43,7 +43,7 @@ void Misses::forget(const std::function<bool(const Problem&, const Device&)>& ha
     std::set<Calls> tuned;
     for (const Miss& miss : known)
         if (has_winner(miss.problem, *miss.device)) tuned.insert(miss.calls);
-    known.clear();  // its counters belong to plans that the caller holds
+    known.clear();  // the counters belong to plans that the caller holds
     const std::lock_guard lock(mutex_);
     std::erase_if(misses_, [&](const Miss& miss) { return tuned.contains(miss.calls); });
 }
@@ -60,7 +60,7 @@ void Misses::flush() {
     {
         const std::lock_guard lock(mutex_);
         std::vector<db::Miss> counted;
-        std::vector<std::size_t> places;  // the positions of these problems among all
+        std::vector<std::size_t> places;  // the positions of these problems in the list of all
         for (std::size_t i = 0; i < misses_.size(); ++i) {
             const Miss& miss = misses_[i];
             const std::int64_t calls = miss.calls->load(std::memory_order_relaxed);

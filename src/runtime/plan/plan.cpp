@@ -37,7 +37,7 @@ std::string misaligned(const std::string& name, std::uintptr_t address, std::uin
            " bytes; make one with a smaller problem.align_" + name;
 }
 
-// Whether the problem's class fixes the scalar at zero: the attribute of its name says so.
+// Whether the problem's class fixes the scalar at zero, by an attribute with the scalar's name.
 bool is_zero(const Problem& problem, const std::string& scalar) {
     return std::any_of(problem.attributes.begin(), problem.attributes.end(), [&](const Attribute& attribute) {
         return attribute.name == scalar && attribute.value == AttributeValue("zero");
@@ -247,7 +247,7 @@ bool Plan::is_fit(const Call& call) const noexcept {
     return is_good;
 }
 
-// The rule for ops that work in place, for a pair that may not.
+// A sentence with the rule of ops that work in place, for a pair of tensors that breaks it.
 std::string Plan::in_place_rule() const {
     return form_.may_be_in_place ? ", unless " + tensor_names_[output_] + " is an input of the same layout" : "";
 }
@@ -290,7 +290,7 @@ autotune_status Plan::refuse(const Call& call) const {
 autotune_status Plan::run(const Call& call, gpu::StreamHandle stream) const noexcept {
     try {
         if (is_foreign()) return fail(AUTOTUNE_FORKED, "the plan was made in the parent process; CUDA does not survive a fork");
-        // There is nothing to compute, and addresses of empty tensors may be NULL.
+        // There is nothing to compute. Addresses are not checked, because those of empty tensors may be NULL.
         if (launch_.plan().steps.empty()) return AUTOTUNE_OK;
         if (!is_fit(call)) return refuse(call);
 

@@ -80,7 +80,7 @@ class Plan {
     bool is_outdated() const noexcept { return is_outdated_.load(std::memory_order_relaxed); }
     const Problem& problem() const { return problem_; }
     const Device& device() const { return device_; }
-    // Whether its sums are empty; no winner serves such problems.
+    // Whether the problem's sums are empty. Such problems have no winners.
     bool is_empty_sum() const;
     // Predicted by the family's cost model, now; 0: no prediction.
     double predicted_us() const;

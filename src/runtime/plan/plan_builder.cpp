@@ -56,7 +56,8 @@ SharedPlan PlanBuilder::make(const PlanSpec& spec) {
     if (SharedPlan known = cache_.made(spec.key)) return known;
     return making_.run(spec.key, [&]() -> SharedPlan {
         if (SharedPlan known = cache_.made(spec.key)) return known;
-        const std::uint64_t generation = cache_.generation();  // If a refresh follows, the plan counts as old.
+        // Read before the work begins, so that the plan counts as old if a refresh follows.
+        const std::uint64_t generation = cache_.generation();
         SharedPlan plan = build(spec);
         if (!has_planned_.exchange(true)) process_end::watch(process_end::After::planned);
         cache_.keep(spec.key, plan, generation);
@@ -97,9 +98,10 @@ SharedPlan PlanBuilder::build_when_zero(const PlanSpec& spec) {
     return first_usable(services_.dispatcher.stored().winners(*spec.zeroed, services_.device(spec.context.ordinal)), attempt);
 }
 
-// If a stored winner no longer compiles or loads, that is a warning, and the next candidate is tried. The next one is also tried
-// after an unmeasured candidate that the compiler's report disqualifies, because it spills and takes three times as long, say. It
-// is skipped if it is predicted to be slower than even that: eighty spilled bytes are no reason to take a kernel without wgmma.
+// If a stored winner no longer compiles or loads, there is a warning, and the next candidate is tried. The next one is also tried
+// if the compiler's report disqualifies a candidate without a measured time, for example because spills make it three times as
+// slow. A next candidate that is predicted to be even slower is skipped: eighty spilled bytes are no reason to take a kernel
+// without wgmma.
 std::shared_ptr<Plan> PlanBuilder::first_usable(const std::vector<ResolvedCandidate>& candidates, Attempt& attempt) {
     const Device& device = services_.device(attempt.spec.context.ordinal);
     const auto warn = [&](const ResolvedCandidate& found, const char* why) {
@@ -137,9 +139,9 @@ std::shared_ptr<Plan> PlanBuilder::bind_disqualified(Attempt& attempt) {
     return plan;
 }
 
-// Usually the best candidate comes first. But if it would have to be compiled, and a kernel for all row counts is compiled
-// already (a server has warmed it), that kernel comes first.
-// Processes that must agree go neither by the order of problems nor by what is compiled.
+// Usually the best candidate comes first. If it must still be compiled, but a kernel for all row counts is already compiled
+// (because a server has warmed it), that kernel comes first. For processes that must agree, neither the order of problems nor the
+// compiled kernels matter.
 std::vector<ResolvedCandidate> PlanBuilder::untuned(const Problem& problem, const Device& device, std::size_t count) {
     Dispatcher& dispatcher = services_.dispatcher;
     Instances& instances = services_.instances;

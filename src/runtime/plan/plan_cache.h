@@ -43,7 +43,7 @@ class PlanCache {
 
     // The entry of a key, nullptr if there is none. Valid as long as `reading`.
     const CachedPlan* find(const PlanKey& key, const Reading& reading) const { return plans_.find(key, reading); }
-    // Like find(), for calls that take long.
+    // A copy of the entry that find() returns, for calls that take long.
     std::optional<CachedPlan> copy(const PlanKey& key) const;
     // The plan that was made for the key since the last refresh; nullptr if there is none or only a stand-in.
     SharedPlan made(const PlanKey& key) const;

@@ -133,7 +133,7 @@ void Background::do_one(std::unique_lock<std::mutex>& lock) {
         LateDestroy::settle_elsewhere();
         throw;
     } catch (...) {
-        // No caller waits for the result. The next call works without it.
+        // No caller waits for the result. The next call works without the result.
     }
     LateDestroy::settle_elsewhere();
 }

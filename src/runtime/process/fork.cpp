@@ -7,7 +7,7 @@
 namespace autotune::runtime {
 namespace {
 
-// It is global, because the system reports a fork through a function without arguments.
+// Global, because the system reports a fork by a function without arguments.
 std::atomic<int> generation{0};
 
 void in_child() {

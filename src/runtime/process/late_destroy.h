@@ -11,11 +11,11 @@ class LateDestroy {
     // Throws std::bad_alloc.
     static void ask(std::function<void()> destroy);
 
-    // Called at the end of each library call on this thread. Does nothing inside the log function.
+    // Destroys them. Called at the end of each library call on this thread. Does nothing inside the log function.
     static void settle() noexcept {
         if (is_asked()) settle_now();
     }
-    // Does this on a thread of the library. The objects' destructors wait for that thread, so they run on another one.
+    // Called on a thread of the library. The objects' destructors wait for that thread, so another thread destroys them.
     static void settle_elsewhere() noexcept;
 
   private:

@@ -51,7 +51,7 @@ void Periodic::work_once() {
         try {
             if (!is_ending_) start_thread();
         } catch (...) {
-            // No other thread can do the work, so it is not done any more.
+            // If no other thread can be started, the work ends here.
         }
         throw;
     } catch (...) {

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kMostWait_s = 5;           // for the compiler
 constexpr double kMostWaitForUser_s = 0.5;  // the time that the caller's log function gets
-constexpr int kMostHandlers = 32;           // the limit of one step, because a program may make thousands of handles
+// At most this many handlers for each step, because a program may make thousands of handles
+constexpr int kMostHandlers = 32;
 
 constinit std::atomic<bool> begun{false};
 constinit std::atomic<int> working{0};   // the number of threads that are in a Section but not in a Callback
@@ -36,7 +37,7 @@ double now_s() {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// It polls, so that leaving threads need not notify it, and a forked child finds no lock held.
+// Polls, so that leaving threads need not notify it, and a forked child finds no lock held.
 void at_exit() {
     is_exiting = true;
     if (begun.exchange(true)) return;
