@@ -15,7 +15,7 @@ enum class DatabaseFault : std::uint8_t {
     read_only,   // the file or its folder may not be written
     unfinished,  // a killed process left a transaction that this process may not roll back
     missing,     // there is no file
-    damaged,     // SQLite or our own checks reject its content
+    damaged,     // SQLite or our own checks reject the file's content
 };
 
 // Every Error{database} that a Store throws is one of these.
@@ -28,7 +28,7 @@ class DatabaseError : public Error {
     DatabaseFault fault_;
 };
 
-// Whether what could not be stored now can be stored later without a change to the file: its content is sound.
+// Whether a row that could not be stored now may be stored later without a change to the file, because its content is sound.
 constexpr bool keeps_from_storing(DatabaseFault fault) {
     return fault == DatabaseFault::locked || fault == DatabaseFault::full || fault == DatabaseFault::read_only;
 }

@@ -20,8 +20,8 @@ struct Portfolio {
     // For each family, the identity of its template when the candidates were chosen. Candidates of a family are not used if its
     // template has another identity today, or if the family does not exist here.
     std::map<std::string, std::string> templates{};
-    // How much slower than the best known kernel the library's choice among them is, for problems that were left out when they
-    // were chosen. 0.04 means 4 %, and a negative number means unknown.
+    // The regret of the library's choice among the candidates, compared with the best known kernel, for problems that were left
+    // out when the candidates were chosen. 0.04 means 4 %, and a negative number means unknown.
     double regret_median = -1, regret_p90 = -1;
     int problems = 0;  // number of problems that these figures are based on
 };

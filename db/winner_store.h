@@ -94,8 +94,8 @@ class WinnerStore {
     // them.
     virtual std::vector<Winner> near(const Problem& problem, const DeviceIdentity& device, std::size_t limit) const = 0;
 
-    // Winners of cards that have this one's chip and another memory (src/core/problem/device_key.h), including winners of exactly
-    // this problem.
+    // Winners of cards with the same chip but other memory (src/core/problem/device_key.h), including winners of exactly this
+    // problem.
     virtual std::vector<Winner> near_of_other_cards(const Problem& problem, const DeviceIdentity& device,
                                                     std::size_t limit) const = 0;
 
@@ -134,8 +134,8 @@ class WinnerStore {
     // The trials of a problem in the order in which they were last recorded.
     virtual std::vector<StoredTrial> trials(const Problem& problem, const DeviceIdentity& device) const = 0;
 
-    // Adds to the counts, all in one transaction. At most kMostMisses problems are kept: those with most calls and those of this
-    // call. put() deletes the miss of its problem, unless the winner is in doubt or from a restricted search.
+    // Adds to the counts, all in one transaction. At most kMostMisses problems are kept: those with the most calls, and those of
+    // this call. put() deletes the miss of its problem, unless the winner is in doubt or from a restricted search.
     virtual void record_misses(std::span<const Miss> misses) = 0;
     // Deletes the misses of problems that have a winner now.
     virtual void forget_misses(std::span<const Problem> problems, const DeviceIdentity& device) = 0;
@@ -152,13 +152,14 @@ class WinnerStore {
     virtual const std::string& path() const = 0;
     // Version of SQLite at run time, schema version, journal mode: for doctor.
     virtual std::string describe() const = 0;
-    // What is wrong with the file, if anything. Reads every row.
+    // Reads every row and returns the faults of the file.
     virtual FileHealth check() const = 0;
     // The faults in one sentence, or "" if there are none.
     std::string verify_integrity() const;
     // Deletes the rows that check() counts, in one transaction after a backup next to the file.
     virtual RepairReport repair() = 0;
-    // What was skipped or is worth knowing, oldest first, each once. The tool prints it, the library logs it.
+    // Rows that were skipped, and other facts that a person should know, oldest first, each once. The tool prints them, the
+    // library logs them.
     virtual std::vector<Warning> warnings() const = 0;
     // Whether put() always fails: the file was opened for reading, by request or because it may not be written.
     virtual bool is_read_only() const = 0;

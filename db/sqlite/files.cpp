@@ -49,7 +49,8 @@ void make_folders(const std::string& folder, const std::string& path) {
         if (::mkdir(part.c_str(), kPrivateFolder) != 0 && errno != EEXIST) {
             const int code = errno;
             struct stat found {};
-            if (::stat(part.c_str(), &found) != 0) {  // mkdir fails for "/" and in read-only parents even if the folder exists
+            // mkdir fails for "/" and in read-only parents even if the folder exists.
+            if (::stat(part.c_str(), &found) != 0) {
                 throw database_error(path, "needs the folder " + part + ", which cannot be made (" + reason(code) + ")",
                                      "make it, or choose another file with --db or AUTOTUNE_DB", fault_of_errno(code));
             }

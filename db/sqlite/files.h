@@ -30,7 +30,7 @@ std::int64_t size_of(const std::string& path);
 
 // Creates an empty file (0600) named `path`, or `path` with a number if that is taken, and returns its name.
 std::string new_private_file(const std::string& path);
-// Does nothing if it does not exist or cannot be removed. REQUIRES: no connection is open to it.
+// Removes a file. Does nothing if it does not exist or cannot be removed. REQUIRES: no connection to it is open.
 void remove_file(const std::string& path) noexcept;
 // Renames `from` to `to`, replacing what was there. Throws Error{database}.
 void replace_file(const std::string& from, const std::string& to);

@@ -10,8 +10,8 @@ namespace autotune::db {
 OpenFile::OpenFile(const OpenOptions& options, WarningLog& log)
     : options_(options),
       log_(log),
-      read_only_(options.read_only && options.path != kMemory) {  // A read-only database in memory would have no rows, so it is
-                                                                  // opened for writing.
+      // A read-only database in memory would have no rows, so it is opened for writing.
+      read_only_(options.read_only && options.path != kMemory) {
     connect();
 }
 
@@ -114,7 +114,7 @@ bool OpenFile::roll_back_unfinished() {
         if (writer.is_read_only()) return false;
         (void)writer.query("SELECT count(*) FROM sqlite_schema").next();
     } catch (const DatabaseError& error) {
-        return error.fault() == DatabaseFault::locked;  // another process is rolling the journal back
+        return error.fault() == DatabaseFault::locked;  // another process is rolling back the journal
     }
     log_.add({WarningKind::recovered, "database " + options_.path +
                                           " had an unfinished transaction of a process that was killed; it was rolled back, "

@@ -131,8 +131,8 @@ CREATE TABLE learning(
     PRIMARY KEY(device, family, template, nvrtc, class)) STRICT, WITHOUT ROWID;
 )sql";
 
-// Schema 7: how our kernels do in a caller's program beside another library's, as autotune.torch's tune() finds. `problem` is the
-// caller's text. Rows refer to no other table.
+// Schema 7: verdicts, which compare our kernels with another library's in a caller's program (autotune.torch's tune() finds
+// them). `problem` is text in the caller's form. Rows refer to no other table.
 constexpr const char* kStep7 = R"sql(
 CREATE TABLE verdict(
     id INTEGER PRIMARY KEY, problem TEXT NOT NULL, device TEXT NOT NULL, rival TEXT NOT NULL,
@@ -206,7 +206,7 @@ void require_schema(Connection& connection) {
         kMoveAway);
 }
 
-// Leaves WAL mode, which another program has set: in it SQLite before 3.51.3 can lose commits.
+// Leaves WAL mode, which another program has set, because SQLite before 3.51.3 can lose commits in it.
 void leave_wal(Connection& connection) {
     if (connection.is_read_only()) return;
     const std::string mode = [&] {
@@ -224,7 +224,7 @@ class LooseForeignKeys {
         try {
             connection_.run("PRAGMA foreign_keys=ON");
         } catch (...) {
-            // The migration has failed, and the connection is closed without another write.
+            // Nothing to do: the migration has failed, and the connection will be closed without another write.
         }
     }
     LooseForeignKeys(const LooseForeignKeys&) = delete;
@@ -285,7 +285,8 @@ std::string migrate_with_backup(Connection& connection) {
         run_steps(connection, schema_version());
         transaction.commit();
     } catch (...) {
-        // The file is rolled back to its former state. Only the first backup stays, because one for each try would fill the disk.
+        // The failure has rolled the file back to its former state. Only the first backup stays, because a backup for each try
+        // would fill the disk.
         if (backup != name) remove_file(backup);
         throw;
     }
@@ -331,7 +332,7 @@ std::string back_up(Connection& connection, const std::string& name) {
 
 std::string back_up_again(Connection& connection, const std::string& name) {
     const std::string part = name + ".part";
-    remove_file(part);  // A killed process left this file. We hold the lock, so no process is writing it.
+    remove_file(part);  // A killed process left this file. This process holds the lock, so no other process is writing the file.
     const std::string copy = back_up(connection, part);
     replace_file(copy, name);
     return name;

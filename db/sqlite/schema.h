@@ -25,8 +25,8 @@ void migrate(Connection& connection, int version);
 // Copies the database as it is now, or as it was when the connection's transaction began, to a new file (0600) of this name, with
 // a number appended if the name is taken. Returns the name. An incomplete copy is removed.
 std::string back_up(Connection& connection, const std::string& name);
-// The same, replacing an earlier backup of this name once the new one is complete. REQUIRES: a transaction that has written
-// nothing.
+// Copies like back_up(), but replaces an earlier backup of this name once the new one is complete. REQUIRES: a transaction that
+// has written nothing.
 std::string back_up_again(Connection& connection, const std::string& name);
 
 // Hash of all names and definitions in the file.

@@ -127,7 +127,7 @@ Connection::Connection(const ConnectionOptions& options) : options_(options) {
         throw Error(ErrorCode::database, "SQLite " + sqlite_version() + " is too old for database " + options_.path +
                                              ": 3.37 or newer is needed, install a newer libsqlite3");
     }
-    // SQLite may be configured to read a leading "file:" as a URI; "./" keeps it a file name.
+    // SQLite may be configured to read a leading "file:" as a URI. With "./" in front it is a file name.
     const bool looks_like_uri = options_.path.starts_with("file:");
     const std::string name = looks_like_uri ? "./" + options_.path : options_.path;
     const int mode = options_.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
@@ -236,8 +236,8 @@ int Connection::system_errno(int code) const {
 
 namespace {
 
-// SQLite also reports busy if the system has no locks to give (ENOLCK), without keeping the errno. The failed call has left it in
-// the thread's errno.
+// SQLite also reports busy if the system has no locks to give (ENOLCK), without keeping the errno. But the failed call's errno is
+// still in the thread.
 bool has_no_locks(int last_errno) {
     return last_errno == ENOLCK || last_errno == ENOSYS || last_errno == EOPNOTSUPP;
 }

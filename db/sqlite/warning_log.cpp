@@ -17,7 +17,7 @@ void WarningLog::add(const Warning& warning) {
     } else {
         keep({warning.kind, "more warnings of this kind are left out; `autotune verify --database-only` checks every row"});
     }
-    ++count;  // The count is raised last, because storing the warning may throw.
+    ++count;  // The count is increased last, because storing the warning may throw.
 }
 
 }  // namespace autotune::db

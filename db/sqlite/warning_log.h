@@ -9,8 +9,8 @@
 
 namespace autotune::db {
 
-// The warnings of one store, each once, in the order in which they were found. Of each kind only the first kMostOfOneKind are
-// kept: a file of a million invalid rows deserves a few sentences.
+// The warnings of one store, each once, in the order in which they were found. Only the first kMostOfOneKind of each kind are
+// kept, so that a file with a million invalid rows gives only a few sentences.
 class WarningLog {
   public:
     static constexpr int kMostOfOneKind = 20;

@@ -129,7 +129,7 @@ std::int64_t settle_rivals(Connection& connection, std::int64_t from, std::int64
     return static_cast<std::int64_t>(rivals.size());
 }
 
-// Moves the rows of a template to another one. Of two trials of one key the later stays.
+// Moves the rows of a template to another one. If two trials have one key, the later one stays.
 std::int64_t move_rows(Connection& connection, std::int64_t from, std::int64_t to) {
     const std::int64_t rivals = settle_rivals(connection, from, to);
     for (const std::string_view sql :

@@ -17,7 +17,7 @@ bool has_former_rows(Connection& connection, const FormerTemplates& former);
 
 struct UpdatedRows {
     std::int64_t winners = 0, trials = 0;
-    // Winners whose problem also had one under today's identity: the better of the two stayed.
+    // Number of winners whose problem already had a winner under today's identity; the better one of the two stayed
     std::int64_t rivals = 0;
 };
 // Gives the file's rows of earlier versions today's identities and names. REQUIRES: a transaction.

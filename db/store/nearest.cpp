@@ -18,8 +18,8 @@ constexpr int kMostLookUps = 1000;
 
 // One statement per level and direction. Their texts live as long as the connections that cache the prepared statements.
 struct Statements {
-    std::array<std::string, records::kMaxExtents> above;  // finds the smallest value of an extent from ?N on, for given values of
-                                                          // the extents before it
+    // Finds the smallest value of an extent from ?N on, for given values of the extents before it
+    std::array<std::string, records::kMaxExtents> above;
     std::array<std::string, records::kMaxExtents> below;  // the greatest value below ?N
     std::array<std::string, records::kMaxExtents> rows;   // finds the rows with given values of all extents, newest first
 
@@ -53,7 +53,7 @@ struct Cursor {
     std::size_t level = 0;
     bool is_upward = true;
     double before = 0;  // distance from the extents before `level`
-    double bound = 0;   // The distance including `level`. No row behind this cursor is nearer.
+    double bound = 0;   // A lower bound of the distances of all rows that this cursor will reach.
 };
 
 struct IsFarther {

@@ -135,7 +135,7 @@ void insert_finalist(Connection& connection, std::pair<std::int64_t, std::size_t
     query.bind_all(finalist.conditions.sm_clock_mhz, finalist.conditions.power_w).run();
 }
 
-// Another program may have deleted a winner and left its evidence, and SQLite may have reused the winner's number.
+// Another program may have deleted a winner but not its evidence, and SQLite may have reused the winner's number.
 void remove_leftovers(Connection& connection, std::int64_t winner_id) {
     connection.query("DELETE FROM evidence WHERE winner_id = ?1").bind(winner_id).run();
     connection.query("DELETE FROM finalist WHERE winner_id = ?1").bind(winner_id).run();

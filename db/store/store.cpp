@@ -109,7 +109,7 @@ struct Store::Impl {
         };
         std::vector<Ranked> ranked;
         const Snapshot snapshot(source);
-        // It asks for twice as many rows, because invalid rows are skipped.
+        // Requests twice as many rows, because invalid rows are skipped.
         for (const NearRow& row : nearest_rows(source, problem_key, 2 * limit, cards))
             ranked.push_back({row.distance, row.id, nullptr});
         for (const Winner* winner : shipped.nearest(problem_key, limit, cards))

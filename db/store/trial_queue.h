@@ -16,10 +16,10 @@ class TrialQueue {
     TrialQueue(OpenFile& file, WarningLog& log) : file_(file), log_(log) {}
 
     void add(PendingTrial trial);
-    // Whether the queue is empty now. After a failure it tries again no earlier than ten times the duration of the failed try.
-    // Throws DatabaseError for a damaged file.
+    // Writes the queued trials; returns whether the queue is empty now. After a failure it tries again only when ten times the
+    // duration of the failed try has passed. Throws DatabaseError for a damaged file.
     bool flush();
-    // The same, without that delay.
+    // Does the same without that delay.
     bool flush_now();
     // Drops the queued trials in a forked child, because the parent writes them.
     void forget() { waiting_.clear(); }

@@ -126,7 +126,8 @@ void count_misses(Connection& connection, std::span<const Miss> misses) {
     for (const Miss& miss : misses) count_miss(connection, miss, now);
     const std::int64_t excess = number_of_misses(connection) - kMostMisses;
     if (excess <= 0) return;
-    // Misses of the current call stay although they were called once; otherwise a full table would never accept new ones.
+    // Misses that are being recorded stay even if they were called only once, because otherwise a full table would never accept
+    // new misses.
     Query query =
         connection.query("DELETE FROM miss WHERE id IN (SELECT id FROM miss ORDER BY date >= ?1, count, date, id LIMIT ?2)");
     query.bind_all(now, excess).run();

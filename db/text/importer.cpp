@@ -73,7 +73,7 @@ void Importer::offer(Winner winner, const std::string& where) {
     if (verdict.refusal) return refuse(where, verdict);
     if (!verdict.why.empty()) winner.doubt = records::cleaned(verdict.why);
     const std::string key = key_of(winner);
-    if (keys_.contains(key)) write();  // the row with the same key must be in the store to be compared
+    if (keys_.contains(key)) write();  // writes the row with the same key, which must be in the store for the comparison
     const auto ours = store_.same_key(winner);
     if (ours && !takes_over(winner, *ours)) {
         ++report_.kept;

@@ -16,7 +16,7 @@ namespace {
 // The damage that a check of the whole file finds; nullopt if the user stopped the check.
 std::optional<std::string> damage_of(Connection& connection, const std::function<bool()>& stopped) {
     const InterruptWhen watch(connection, stopped);
-    std::string damage = quick_check_of(connection);  // an interrupted check reports the file as damaged
+    std::string damage = quick_check_of(connection);  // if the user stops the check, SQLite reports damage too
     if (watch.has_interrupted()) return std::nullopt;
     return damage;
 }

@@ -13,8 +13,8 @@ namespace autotune::db {
 // Error{database}.
 TakeReport merge(WinnerStore& into, const std::string& from_path, const TakeOptions& options);
 
-// The two steps of it, for a caller who checks several files before anything is written. The check reads the whole file; false:
-// it was stopped.
+// The two steps of merge(), for a caller who checks several files before anything is written. The check reads the whole file;
+// false: it was stopped.
 bool check_source(const std::string& from_path, const std::function<bool()>& stopped);
 // REQUIRES: check_source() found nothing wrong.
 TakeReport take_from(WinnerStore& into, const std::string& from_path, const TakeOptions& options);

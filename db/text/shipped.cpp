@@ -177,7 +177,7 @@ void Shipped::index(const std::string& path, std::string_view content) {
         const auto end = content.find('\n');
         const std::string_view text = content.substr(0, end);
         content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
-        // The first line of a label (src/dispatch/stored/label_file.h).
+        // This line is the head of a label (src/dispatch/stored/label_file.h).
         if (is_blank(text) || text.starts_with(R"({"autotune_label")")) continue;
         const auto op = peek(text, "\"op\"");
         const auto arch = peek(text, "\"arch\"");
@@ -222,8 +222,8 @@ std::vector<Shipped::Line*> Shipped::lines_about(const ProblemKey& problem_key, 
     const std::string arch = arch_of(problem_key.device.cc_major, problem_key.device.cc_minor);
     for (Line& line : lines_) {
         const bool is_of_class = line.class_key == problem_key.class_key && line.arch == arch && line.op == problem_key.op;
-        const bool says_no_device = line.device.cc_major == 0;  // such a line is kept, because parsing it will report what is
-                                                                // wrong
+        // Such a line is kept, because parsing it will report what is wrong
+        const bool says_no_device = line.device.cc_major == 0;
         if (is_of_class && (says_no_device || is_of(cards, line.device, problem_key.device))) found.push_back(&line);
     }
     return found;

@@ -39,9 +39,9 @@ class Shipped {
         enum class State { unread, good, bad } state = State::unread;
         Winner winner;
     };
-    // Shipped winners of the problem's class on such cards.
+    // Shipped winners of the problem's class, for this card or for cards like it, as `cards` says.
     std::vector<Line*> lines_about(const ProblemKey& problem_key, Cards cards);
-    // The line's winner, if it is of the problem's class and such a card.
+    // The line's winner, if it is of the problem's class and its card is one of `cards`.
     const Winner* winner_for(const ProblemKey& problem_key, Line& line, Cards cards);
     void load();
     void load_path(const std::string& path);

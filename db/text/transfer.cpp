@@ -89,7 +89,7 @@ TakeReport import_lines(WinnerStore& store, std::istream& in, const TakeOptions&
             offer_line(importer, text, "line " + std::to_string(number));
         }
     } catch (...) {
-        importer.finish();  // A caller's stream may throw anything. The rows read before it did are kept.
+        importer.finish();  // A caller's stream may throw anything. The rows that were read before are kept.
         throw;
     }
     if (!reader.why().empty()) {

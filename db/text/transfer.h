@@ -26,7 +26,7 @@ std::string_view to_string(Refusal reason);  // "malformed"
 // be used and trusted.
 struct RowVerdict {
     std::optional<Refusal> refusal{};  // nullopt: take it
-    std::string why{};                 // the reason of a refusal; else why the row is in doubt, empty if it is trusted
+    std::string why{};                 // for a refused row the reason; for an accepted one its doubt, empty if it is trusted
 };
 using RowCheck = std::function<RowVerdict(const Winner&)>;
 
@@ -46,7 +46,7 @@ struct TakeReport {
     std::map<Refusal, std::int64_t> refused_for{};  // the refused rows by reason, for reasons that occurred
     std::int64_t doubted = 0;             // number of added and replaced rows that are not served until they are timed here
     std::vector<std::string> refusals{};  // the first 20 refusals, such as "line 12: WHY"
-    bool stopped = false;                 // before the end, by options.stopped
+    bool stopped = false;                 // whether options.stopped ended it early
     std::int64_t offered() const { return added + replaced + kept + refused; }
 };
 
