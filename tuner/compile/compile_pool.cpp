@@ -18,7 +18,7 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr int kMaxDeathsInARow = 12;  // If so many workers die before saying "ready", the machine cannot run them.
+constexpr int kMaxDeathsInARow = 12;  // If this many workers in a row die before saying "ready", the machine cannot run them.
 
 std::size_t worker_count(const WorkerSettings& settings) {
     return static_cast<std::size_t>(settings.compile_workers > 0 ? settings.compile_workers : usable_compilers(1));
@@ -161,7 +161,7 @@ void CompilePool::serve() {
 bool CompilePool::has_used_its_time(Slot& slot) {
     if (Clock::now() < slot.look_at) return false;
     const double left_s = options_.workers.compile_cpu_s - (slot.process->cpu_seconds() - slot.cpu_before_s);
-    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // its processor time lasts at least this long
+    slot.look_at = Clock::now() + as_duration(std::max(left_s, 0.05));  // its processor time cannot run out before this
     return left_s <= 0;
 }
 
@@ -273,8 +273,8 @@ void CompilePool::give(Slot& slot, const std::string& identity) {
     Message message;
     message.body = {{"do", "compile"},
                     {"rendered", wire::write(jobs_.at(identity).job.rendered)},
-                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};  // the kernel enforces this limit if this process does not
-                                                                      // check
+                    // The kernel enforces this limit if this process does not check
+                    {"cpu_seconds", static_cast<int>(limit_s) + 2}};
     slot.process->send(message);
 }
 

@@ -105,11 +105,11 @@ class CompilePool : public Compilers {
     std::map<int, Turns> turns_;           // by urgency
     std::string nvrtc_;
     bool paused_ = false;
-    bool has_warned_ = false;  // about what cannot be stored
+    bool has_warned_ = false;  // whether it has warned that something cannot be stored
     Clock::time_point paused_at_;
     int compiled_ = 0;
     int deaths_in_a_row_ = 0;
-    bool cache_is_full_ = false;  // and the warning was given
+    bool cache_is_full_ = false;  // whether the cache is full and the warning was given
     double busy_seconds_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace autotune::tuner {
 // Energy per launch from a counter that is updated in steps (on an H200 every 98 ms): only the time between two updates counts.
 class EnergyMeter {
   public:
-    // Readings in the order they were taken; launches_done at each.
+    // Adds a reading of the energy, and the number of launches done at that time. Readings come in chronological order.
     void read(std::optional<double> joules, std::int64_t launches_done) {
         if (!joules) return;
         const bool has_jumped = last_ && *joules != *last_;

@@ -57,7 +57,7 @@ std::optional<std::size_t> fastest_of(Meter& meter, ProblemFixture& fixture, std
     std::vector<FinalistInfo> infos;
     for (const std::size_t choice : kept) infos.push_back({.name = std::to_string(choice)});
     FinalRounds rounds(std::move(infos), {.least_rounds = 12, .most_rounds = 20, .eliminate_after = 5});
-    // The time of a turn is a millisecond. Longer turns would make choosing take most of a table's time.
+    // A turn takes a millisecond; with longer turns, this choice would take most of the time of a table.
     const Meter::Wanted turn = {.samples = 1, .most_samples = 1};
     meter.warm(fixture, choices[kept.front()], kWarm_s);
     while (!rounds.done() && kept.size() > 1) {

@@ -91,7 +91,7 @@ FillerTime Fillers::time(Predecessor which) {
 }
 
 void Fillers::run_on_two_streams() {
-    constexpr int kTurns = 32;  // in the measurements eight changes of stream were enough
+    constexpr int kTurns = 32;  // more than needed: in measurements eight changes of stream were enough
     const gpu::Stream second(gpu_.driver);
     for (int i = 0; i < kTurns; ++i) {
         const gpu::Stream& stream = i % 2 == 0 ? second : gpu_.stream;

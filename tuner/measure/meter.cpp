@@ -16,7 +16,7 @@ constexpr double kSample_us = 1'000;  // events resolve about 0.5 us
 // Longer samples are not measured in graphs, because failed and slow candidates would take seconds.
 constexpr double kLongestSample_us = 20'000;
 constexpr double kLeast_us = 0.01;  // the least time that is reported, for a launch that overlaps completely with its neighbours
-constexpr std::size_t kLongestChain = 32;  // so many samples are enqueued before the host waits
+constexpr std::size_t kLongestChain = 32;  // this many samples are enqueued before the host waits
 constexpr double kChain_us = 50'000;
 constexpr double kStretch_us = 10'000;  // the length of a block between two waits
 
@@ -96,7 +96,7 @@ Meter::Timed Meter::prepare(ProblemFixture& fixture, Runnable& runnable, Predece
     return {fixture, runnable, after, graph, graph != nullptr ? graph->launches : one_by_one, filler};
 }
 
-// It does so every time, because a context can become fast again.
+// Alternates streams before every measurement, because a context can become fast again.
 void Meter::change_streams() {
     if (streams_ > 1) fillers_.run_on_two_streams();
 }
@@ -131,7 +131,7 @@ const TimedGraph* Meter::graph_of(ProblemFixture& fixture, Runnable& runnable, P
     return &runnable.graphs.emplace(after, std::move(made)).first->second;
 }
 
-// `runnable` may be missing: then only what precedes its launches.
+// If `runnable` is missing, the graph has only the work before launches.
 TimedGraph Meter::captured(ProblemFixture& fixture, int launches, Predecessor after, const Runnable* runnable) {
     return {gpu::Graph::capture(gpu_.driver, gpu_.stream,
                                 [&] {
@@ -144,15 +144,15 @@ TimedGraph Meter::captured(ProblemFixture& fixture, int launches, Predecessor af
             launches};
 }
 
-// A graph starts with the first set, and finds the sets as the last one left them: the number of its launches is a multiple of
-// theirs. Single launches may end with another set.
+// A graph starts with the first set, and its number of launches is a multiple of the number of sets, so each graph finds the sets
+// as the last one left them. Single launches may end with another set.
 void Meter::begin_series(ProblemFixture& fixture) {
     if (!fixture.resets() || fixture.next_launch() == 0) return;
     fixture.reset_all();
     fixture.next_launch() = 0;
 }
 
-// The time of what precedes launches: fillers and, where launches change what the next ones read, resets.
+// The time of the work before launches: fillers, and resets if a launch changes data that later ones read.
 FillerTime Meter::time_without(ProblemFixture& fixture, Predecessor after) {
     if (!fixture.resets()) return fillers_.time(after);
     constexpr double kManyBytes = 256e6;

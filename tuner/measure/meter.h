@@ -12,8 +12,9 @@
 namespace autotune::tuner {
 
 // Times runnables on a fixture's rotating buffers as they are used: among other kernels. A sample is one replay of a graph of
-// [filler, launch] pairs, as many as take a millisecond and a multiple of the rotation, minus the time of a graph with as many
-// fillers only. Launches so long that a rotation takes more than 20 ms are enqueued one by one. Throws DriverError.
+// [filler, launch] pairs. The pairs take about a millisecond, and their number is a multiple of the rotation. The time of a graph
+// with only the same number of fillers is subtracted. Launches so long that a rotation takes more than 20 ms are enqueued one by
+// one. Throws DriverError.
 class Meter {
   public:
     // `harness`: the library of kernel_templates/common/harness.cuh. REQUIRES: `gpu` outlives the meter.
@@ -43,7 +44,8 @@ class Meter {
     Block block(ProblemFixture& fixture, Runnable& runnable, double seconds, const Watch& watch);
     // Times a block with only fillers. Its launch_us is a filler's time.
     Block filler_block(double seconds, const Watch& watch);
-    // 2 runs kernels on two streams before each measurement, as in a program with several streams, where launches take longer.
+    // With 2, kernels run on two streams before each measurement, as in a program with several streams, in which launches take
+    // longer.
     void set_streams(int streams) { streams_ = streams; }
 
   private:

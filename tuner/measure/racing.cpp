@@ -136,7 +136,8 @@ Measurement Rungs::rung2_measurement() const {
 
 std::vector<std::size_t> Rungs::finalists() const {
     std::vector<std::size_t> order = ranked(2);
-    // If the budget cut a race short, there are too few. The rest comes from rung 1, after the candidates that are better known.
+    // If the budget ended the search early, too few candidates finished rung 2. The missing ones come from rung 1, after the
+    // better known ones.
     for (const std::size_t candidate : ranked(0)) {
         if (entries_.at(candidate).rung < 2) order.push_back(candidate);
     }

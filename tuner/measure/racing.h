@@ -21,16 +21,16 @@ struct RungOptions {
     int probe_samples = 3;          // rung 0
     double drop_ratio = 2.0;        // rung 0 drops candidates slower than this times the best
     double rung1_us = 20'000;       // measured time
-    double rung1_piece_us = 4'000;  // the first piece of rung 1, after which a candidate stops that is clearly behind
+    double rung1_piece_us = 4'000;  // the first piece of rung 1; a candidate that is clearly behind after it stops
     double behind_ratio = 1.08;     // a candidate is clearly behind if the low end of its interval is above this times the best
     double rung2_us = 30'000;
     double keep_fraction = 0.25;  // this share of the candidates that finished rung 1 goes on to rung 2, best first,
-    std::size_t keep_least = 8;   // but at least so many
-    std::size_t keep_most = 16;   // and at most so many, or twice the number of finalists
+    std::size_t keep_least = 8;   // at least this many go on to rung 2
+    std::size_t keep_most = 16;   // at most this many, or twice the number of finalists, go on to rung 2
     // Candidates slower than this times the best could not win, so they enter neither rung 2 nor the final rounds. The best two
-    // always do.
+    // always enter.
     double chance_ratio = std::numeric_limits<double>::infinity();
-    std::size_t finalists = 8;  // so many candidates that finished rung 2 go on to the final rounds
+    std::size_t finalists = 8;  // this many candidates that finished rung 2 go on to the final rounds
     int most_samples = 2'000;   // for each measurement, for kernels of a few microseconds
 };
 
@@ -42,16 +42,18 @@ struct Measurement {
     int most_samples = 0;
 };
 
-// A measurement, with the result after which the next one is not worth its time.
+// A measurement, and the time above which the measurement after it is not worth its cost.
 struct Step {
     Measurement measurement;
-    std::optional<double> enough_above_us = {};  // a time above this ends the measuring ...
-    bool by_interval = false;                    // ... compared with the low end of the median's interval, else with the median
+    std::optional<double> enough_above_us = {};  // a time above this ends the measuring
+    // Whether that time is compared with the low end of the median's interval, or else with the median
+    bool by_interval = false;
 };
 // REQUIRES: samples.
 bool is_enough(const Step& step, std::span<const double> samples_us);
 
-// Measures candidates that come one after another, in any order, while others are still being compiled. Ids are the caller's.
+// Measures candidates that come one after another, in any order, while others are still being compiled. The caller chooses the
+// ids.
 class Rungs {
   public:
     explicit Rungs(const RungOptions& options = {});
@@ -70,7 +72,8 @@ class Rungs {
     // failed.
     std::optional<double> estimate_us(std::size_t candidate) const;
     std::optional<Timing> timing(std::size_t candidate) const;
-    // The best estimate of all that were in rung 1, or in rung 0 while there are none: one wrong probe does not last.
+    // The best estimate of all candidates that were in rung 1, or in rung 0 while there are none. So one wrong probe has no
+    // lasting effect.
     std::optional<double> best_us() const;
     bool dropped(std::size_t candidate) const;
 
@@ -109,7 +112,7 @@ struct Resources {
 };
 
 struct FinalistInfo {
-    std::string name;  // decides the last ties, by its order
+    std::string name;  // decides remaining ties, by alphabetical order
     Resources resources = {};
     bool is_previous_winner = false;
     bool is_default = false;  // its family's
@@ -119,14 +122,14 @@ struct FinalistInfo {
 struct FinalOptions {
     int least_rounds = 30;      // rounds before a decided race may end
     int most_rounds = 90;       // rounds that count; an undecided race ends here and the tie rule decides
-    int most_void_rounds = 30;  // after this many, throttled rounds count too and the verdict says so
+    int most_void_rounds = 30;  // after this many throttled rounds, they count too, and the verdict says so
     double tie_gap = 0.005;     // a smaller gap between medians is a tie
     double confidence = 0.95;
     // The confidence before `usual_rounds` rounds: few rounds are evaluated several times.
     double early_confidence = 0.99;
     int usual_rounds = 30;
-    int eliminate_after = 10;  // rounds; 0: never. From then on ...
-    // ... a finalist whose 99.9 % interval lies above this leaves the race.
+    int eliminate_after = 10;  // after this many rounds finalists may be eliminated; 0: never
+    // A finalist whose 99.9 % interval lies above this is eliminated.
     double eliminate_ratio() const { return 1 + 3 * tie_gap; }
     // An interval of this width decides on which side of the tie gap a rival is.
     double narrow() const { return tie_gap / 2; }
@@ -141,14 +144,14 @@ struct FinalRow {
     double ratio_low = 1;      // bootstrap interval
     double ratio_high = 1;
     bool tie = false;       // whether it ties with the baseline: the interval contains 1, or the gap is below tie_gap
-    int rounds = 0;         // fewer than the others' if it was eliminated or failed
-    Conditions conditions;  // during its own measurements: medians; throttle reasons: the union
+    int rounds = 0;         // fewer than for others if it was eliminated or failed
+    Conditions conditions;  // conditions during its own measurements: medians, and all throttle reasons that occurred
 };
 
 struct Verdict {
     std::size_t winner = 0;
     std::string decided_by;  // such as "faster", "only candidate", "tie: previous winner", "tie: lower median"
-    // Relative to the winner, which comes first; the others by ascending ratio, without failed finalists.
+    // Rows relative to the winner, which comes first. The others follow by ascending ratio; failed finalists are left out.
     std::vector<FinalRow> rows;
     int rounds = 0;
     int void_rounds = 0;
@@ -173,7 +176,7 @@ class FinalRounds {
     bool report_round(std::span<const double> times_us, std::span<const Conditions> conditions = {});
     // A finalist that crashed leaves the race; the caller repeats the round with the new next_round().
     void fail(std::size_t finalist);
-    // Out of time: the verdict uses the rounds measured so far.
+    // Ends the race because time is over: the verdict uses the rounds measured so far.
     void stop() { order_.clear(); }
 
     int rounds() const { return rounds_; }
@@ -188,7 +191,7 @@ class FinalRounds {
     std::vector<std::size_t> near_to(std::size_t finalist, double ratio, std::size_t most) const;
     // Every finalist relative to a given one, in the order of the constructor, without failed ones. For side-by-side tables.
     std::vector<FinalRow> rows_against(std::size_t baseline) const;
-    // One finalist relative to itself, with its own times and readings.
+    // A finalist's row with its own times and readings; its ratio is to itself.
     FinalRow row_of(std::size_t finalist) const { return row(finalist, finalist, options_.confidence); }
     Conditions conditions() const;
 

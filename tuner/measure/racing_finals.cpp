@@ -99,7 +99,7 @@ void FinalRounds::fail(std::size_t finalist) {
     lanes_.at(finalist).running = false;
     lanes_.at(finalist).failed = true;
     if (order_.empty()) return;
-    // Finalists that were eliminated by ones that have failed since return to the race.
+    // If finalists that eliminated others have failed since, the eliminated ones return to the race.
     if (contenders().empty()) {
         for (Lane& lane : lanes_) lane.running = lane.running || (lane.info.may_win && !lane.failed);
     }
@@ -120,7 +120,7 @@ std::size_t FinalRounds::fastest(const std::vector<std::size_t>& among) const {
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds_); ++round) {
         const bool has_all =
             std::none_of(among.begin(), among.end(), [&](std::size_t lane) { return std::isnan(lanes_[lane].times_us[round]); });
-        if (!has_all) continue;  // A finalist was out of the race in this round; the first rounds have all finalists.
+        if (!has_all) continue;  // A finalist left the race before this round; only the first rounds have all finalists.
         double mean_log = 0;
         for (const std::size_t lane : among) mean_log += std::log(lanes_[lane].times_us[round]);
         mean_log /= static_cast<double>(among.size());
@@ -175,9 +175,9 @@ bool FinalRounds::decided() const {
     });
 }
 
-// The previous winner; else, of those within the tie gap of the fastest, the one with fewest resources; among equals the faster
-// one if its lead exceeds the noise, else the first by name. A wide interval alone is no tie: in 10 rounds at the power limit
-// those of kernels 2 to 7 % slower contained 1.
+// The previous winner, if it is within the tie gap of the fastest. Otherwise the finalist within the tie gap that uses the fewest
+// resources. Among equals it is the faster one if its lead exceeds the noise, else the first by name. A wide interval alone is
+// not a tie: in 10 rounds at the power limit the intervals of kernels that are 2 to 7 % slower contained 1.
 std::size_t FinalRounds::first_of_ties(std::vector<std::size_t> ties, std::string& decided_by) const {
     for (const std::size_t lane : ties) {
         if (!lanes_[lane].info.is_previous_winner) continue;

@@ -20,7 +20,7 @@ class RivalRunner {
 
   private:
     WorkerGpu& gpu_;
-    std::map<std::string, std::vector<std::unique_ptr<Rival>>> made_;  // by op: they keep their libraries open
+    std::map<std::string, std::vector<std::unique_ptr<Rival>>> made_;  // by op; kept, because rivals keep their libraries open
 };
 
 }  // namespace autotune::tuner

@@ -23,7 +23,7 @@ struct RecordedSpace {
         std::string failure;            // why, in one word
         std::optional<double> prior;    // the time that a cost model predicted, in any unit
     };
-    std::vector<Row> rows;  // no two with the same config
+    std::vector<Row> rows;  // all configs are different
 
     std::optional<double> best_us() const;  // The best time, or nullopt if every point failed.
 };

@@ -48,7 +48,7 @@ std::string inflated(std::string_view bytes, const std::string& path, const Reco
     while (is_gzip(bytes)) {
         Inflater inflater;
         inflater->next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-        inflater->avail_in = static_cast<uInt>(bytes.size());  // a file is far below 4 GiB
+        inflater->avail_in = static_cast<uInt>(bytes.size());  // fits, because a file is far below 4 GiB
         for (int code = Z_OK; code != Z_STREAM_END;) {
             const std::size_t before = text.size();
             text.resize(before + kChunkBytes);

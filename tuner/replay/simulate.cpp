@@ -167,7 +167,7 @@ std::vector<BestOther> against_best_other(const Simulation& simulation) {
     for (std::size_t i = 0; i < first.within.size(); ++i) {
         const SimulatedStrategy* best = nullptr;
         for (const SimulatedStrategy& other : std::span(simulation.strategies).subspan(1)) {
-            // The number of evaluations of this strategy depends only on where the file lists a good point.
+            // Left out: the number of evaluations of this strategy depends only on the position of a good point in the file.
             if (other.name == "exhaustive") continue;
             if (2 * other.within[i].runs_solved < other.runs) continue;
             if (!best || other.within[i].median_evaluations < best->within[i].median_evaluations) best = &other;

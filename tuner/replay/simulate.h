@@ -20,8 +20,8 @@ struct SimulateOptions {
     std::size_t batch = 1;             // points requested at once, as if they were compiled in parallel
 };
 
-// Results of one strategy over all runs. Evaluations count points tried, including failures; a run that never reached the goal
-// counts as the limit in medians.
+// Results of one strategy over all runs. Evaluations count points tried, including failures; in medians, a run that never reached
+// the goal counts as the limit.
 struct SimulatedStrategy {
     std::string name;
     int runs = 0;
@@ -34,16 +34,16 @@ struct SimulatedStrategy {
         double median_instances = 0;  // the number of different compiled instances among these evaluations
         int runs_solved = 0;
     };
-    std::vector<Reach> within;  // 10, 5, 1, 2 %, except those tighter than runs go
+    std::vector<Reach> within;  // for 10, 5, 1 and 2 %, without those below `until_percent`
     struct After {
         std::size_t evaluations = 0;
         double median_percent = 0;  // the optimum's time / the best time found, in percent
         double worst_percent = 0;
     };
-    std::vector<After> after;           // 50, 100, 220; none if runs end before the optimum
-    double ask_ms_worst = 0;            // longest single ask
-    std::vector<double> curve_percent;  // median percent of the optimum after 1, 2, ... evaluations (at most 1000); empty in the
-                                        // same case as `after`
+    std::vector<After> after;  // 50, 100, 220; none if runs end before the optimum
+    double ask_ms_worst = 0;   // longest single ask
+    // Median percent of the optimum after 1, 2, ... evaluations (at most 1000); empty in the same case as `after`
+    std::vector<double> curve_percent;
 };
 
 struct Simulation {
@@ -62,7 +62,8 @@ struct BestOther {
     double ratio = 0;    // the first strategy's median / the median of this strategy
 };
 
-// One for each percentage in SimulatedStrategy::within that another strategy reaches in at least half of its runs.
+// Returns a comparison for each percentage in SimulatedStrategy::within that another strategy reaches in at least half of its
+// runs.
 std::vector<BestOther> against_best_other(const Simulation& simulation);
 
 // Throws Error{usage} if every point of the space failed or a strategy is unknown.

@@ -95,9 +95,10 @@ std::vector<std::size_t> PartTable::neighbours(std::size_t point) const {
 struct Tables {
     std::vector<PartTable> parts;
     std::size_t dimensions = 0;
-    std::vector<std::int16_t> coordinates;                         // by point, `dimensions` of each in a row
-    std::vector<std::size_t> instances;                            // by point
-    std::vector<std::pair<std::size_t, std::vector<int>>> traits;  // dimensions that have one, with the trait of each position
+    std::vector<std::int16_t> coordinates;  // by point, `dimensions` of each in a row
+    std::vector<std::size_t> instances;     // by point
+    // Dimensions that have a trait, with its value at each position
+    std::vector<std::pair<std::size_t, std::vector<int>>> traits;
 
     // A point without the parameter counts as one whose value is not a power of two.
     std::vector<int> traits_of(std::size_t point) const {

@@ -15,8 +15,8 @@
 namespace autotune::tuner {
 
 // Runs a strategy on a thread of its own: a model computes for as long as a candidate is measured, and the loop that keeps the
-// GPU busy must not wait for it. One ask at a time; an ask knows every report before it. Exceptions of the strategy come out of
-// take().
+// GPU busy must not wait for it. One ask at a time; each ask has seen every report before it. Exceptions of the strategy come out
+// of take().
 class StrategyThread {
   public:
     using Make = std::function<std::unique_ptr<Strategy>()>;
@@ -41,7 +41,7 @@ class StrategyThread {
     void report(std::size_t point, std::optional<double> time_us);
     // The outlook at the time of the last answer that was taken.
     const std::optional<Outlook>& outlook() const { return outlook_; }
-    // Readable while an answer is there that was not taken.
+    // Readable while there is an answer that was not taken.
     int ready_fd() const { return ready_fd_; }
 
   private:

@@ -47,10 +47,11 @@ struct TuneOptions {
     Choice choice;
     std::uint64_t seed = 1;
     std::string strategy = "auto";
-    std::size_t finalists = RungOptions{}.finalists;  // at most so many candidates go from the search to the final rounds
+    std::size_t finalists = RungOptions{}.finalists;  // at most this many candidates go from the search to the final rounds
     double tie_gap = FinalOptions{}.tie_gap;          // share of the time below which a lead in the final rounds is a tie
     bool retune = false;                              // search for a winner even if the database has a valid one
-    bool learning = true;  // order candidates by what earlier problems taught about the cost models' errors, and add to it
+    // Order candidates by the errors of the cost models that earlier problems have shown, and learn from this one
+    bool learning = true;
     MeasuringMethod method{};
     std::string keep_folder;  // rendered sources, logs and cubins of what was tried; empty: none
 };
@@ -88,7 +89,7 @@ struct TuneServices {
     db::Provenance provenance;  // driver, NVRTC, device name, power limit; the tune adds method and date
     WorkerSettings workers;
     TuneObserver* observer = nullptr;
-    const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: keep what is measured and return
+    const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: the tune keeps its measurements and returns
     Compilers* compilers = nullptr;           // shared by several lanes; nullptr: the run has a pool of its own
     std::string note{};                       // added to how winners were decided; empty: nothing
 };
@@ -98,12 +99,12 @@ struct TunePhases {
     double start_s = 0;           // GPU lock, a context, compiling the harness and the reference
     double setup_s = 0;           // the time to fill operands and compute the right values
     double first_verified_s = 0;  // from the beginning until a candidate was verified and timed, and could be served
-    double search_s = 0;          // of this ...
-    double starved_s = 0;         // ... nothing was compiled yet that the GPU could try
-    double loaded_s = 0;          // ... of that, the time in which the card was kept under load
-    double busy_s = 0;            // ... the GPU worker was busy, on the GPU or about to be
-    double verify_s = 0;          // ... loading, first launch, verifying
-    double measure_s = 0;         // ... timing
+    double search_s = 0;          // the time in which candidates were tried
+    double starved_s = 0;         // part of search_s: nothing was compiled yet that the GPU could try
+    double loaded_s = 0;          // part of starved_s: the card was kept under load
+    double busy_s = 0;            // part of search_s: the GPU worker was busy, on the GPU or about to be
+    double verify_s = 0;          // part of search_s: loading, first launches, verifying
+    double measure_s = 0;         // part of search_s: timing
     double second_rung_s = 0;
     double warm_s = 0;  // opening finalists, and load before the rounds
     double rounds_s = 0;
@@ -136,7 +137,7 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
 
 // One kernel for a second or more without a pause, alternating with the others.
 struct Sustained {
-    Timing timing;                            // of one launch, over all blocks
+    Timing timing;                            // the time of one launch, over all blocks
     std::optional<double> joules_per_launch;  // the energy that a launch adds to a stream of fillers only
     Conditions conditions;                    // median over its blocks
 };
@@ -145,10 +146,10 @@ struct BenchRow {
     std::string name;  // "winner", a named config, "default", a rival's name
     std::optional<Candidate> candidate;
     TrialStatus status = TrialStatus::ok;
-    std::string detail;  // why it has no timing
+    std::string detail;  // why there is no timing
     std::optional<Timing> timing;
-    bool interleaved = false;   // timed in the rounds; false: timed alone in the survey before them, too roughly for close
-                                // comparison
+    // Timed in the rounds; false: timed alone in the survey before them, too roughly for close comparison
+    bool interleaved = false;
     double ratio_to_first = 1;  // median of paired rounds: this row's time / that of BenchResult::first. Only if interleaved
     double ratio_low = 1, ratio_high = 1;
     std::map<Predecessor, double> after_us;  // median launch times after each kind of predecessor; only if interleaved
@@ -160,15 +161,15 @@ struct BenchRow {
 
 struct BenchOptions {
     Choice choice;
-    bool named = false;                 // whether to time every named config of the chosen families
-    bool best_of_family = false;        // with `named`, only the best configs of each family
-    std::optional<Candidate> untuned;   // a row with this name instead of the defaults: the kernel that a library would use
-                                        // without a winner
+    bool named = false;           // whether to time every named config of the chosen families
+    bool best_of_family = false;  // with `named`, only the best configs of each family
+    // a row with this name instead of the defaults: the kernel that a library would use without a winner
+    std::optional<Candidate> untuned;
     bool winner_only = false;           // no defaults beside a winner
     std::vector<Candidate> candidates;  // additional rows; parameters that one does not name are those of its family's default
     std::vector<std::string> against;   // names of rivals (src/rivals/rival.h)
     int rounds = 30;
-    std::size_t racers = 8;     // at most so many candidates go from the survey to the rounds
+    std::size_t racers = 8;     // at most this many candidates go from the survey to the rounds
     double survey_seconds = 0;  // the survey ends after this time, and slow candidates are left out first; 0 means no limit
     double warm_seconds = 1.0;  // load before the rounds, for sustained figures. 0: burst
     MeasuringMethod method{};
@@ -187,9 +188,9 @@ constexpr int kSettlingBlocks = 2, kSettlingToJudge = 1;
 
 struct BenchResult {
     std::vector<BenchRow> rows;
-    std::optional<std::size_t> first;  // the row that ratios refer to: the winner or the candidate of the choice, else any that
-                                       // raced
-    Conditions conditions;             // median over the rounds
+    // The row that ratios refer to: the winner or the candidate of the choice, else any that raced
+    std::optional<std::size_t> first;
+    Conditions conditions;  // median over the rounds
     bool sustained = true;
     Predecessor after = Predecessor::filler;  // the predecessor of the launches behind the times in the rows
     bool may_overlap = true;                  // of the candidates
@@ -221,7 +222,7 @@ struct ToVerify {
 };
 struct Verified {
     Trial trial;          // status and errors
-    std::string failure;  // why the candidate could not be tried at all; empty: it was
+    std::string failure;  // why the candidate could not be tried at all; empty: it was tried
 };
 // Checks each candidate on its problem and on edge-case problems, one after the other on one GPU worker, while the next ones
 // compile. `done` is called for each with its index. Throws Error for whatever concerns all: an unhealthy card, no compiler, an
@@ -232,11 +233,11 @@ void verify(const std::vector<ToVerify>& items, TuneServices& services,
 struct RaceAgainOptions {
     int rounds = 30;
     double warm_seconds = 1;
-    double sustained_seconds = 5;  // for blocks of the candidates near the winner if the rounds ran at the power limit
+    double sustained_seconds = 5;  // time for blocks of the candidates near the winner, if the rounds ran at the power limit
     std::uint64_t seed = 1;
 };
 struct RaceAgainResult {
-    // With the present provenance and the new race's evidence; nullopt if every candidate failed.
+    // The winner, with the present provenance and the new race's evidence; nullopt if every candidate failed.
     std::optional<db::Winner> winner;
     std::vector<Trial> out;  // candidates that could not race or gave a wrong result, and why
 };
@@ -252,7 +253,8 @@ struct RecordOptions {
     Choice choice;                    // must leave one family
     std::size_t most_points = 2'000;  // a larger space is refused: pin some parameters
     double time_us = 10'000;          // measuring time per point, however slow it is
-    std::size_t refined = 24;         // the fastest, measured again alternately until each has five times as much
+    // This many of the fastest points are measured again, alternately, until each has five times the time
+    std::size_t refined = 24;
     MeasuringMethod method{};
     std::uint64_t seed = 1;
 };
@@ -297,7 +299,7 @@ struct SweepItem {
     std::string detail;
     double seconds = 0;
     std::string gpu;   // UUID of the GPU that tuned it, in a sweep on several
-    std::string card;  // the kind of card that it is for
+    std::string card;  // the kind of card that the winner is for
 };
 class SweepObserver {
   public:
@@ -311,7 +313,7 @@ std::vector<SweepItem> sweep(const std::vector<Problem>& problems, const SweepOp
 // ---- the other end: entry point of `autotune __worker ...` ----
 struct WorkerEnd {
     int exit_code = 0;
-    std::string message;  // why it is not 0, if there is something to report
+    std::string message;  // why the exit code is not 0, if there is something to report
 };
 WorkerEnd worker_main(const std::vector<std::string>& arguments);
 

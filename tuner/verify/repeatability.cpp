@@ -14,7 +14,7 @@ constexpr std::uint64_t kOddFactor = 0x9E3779B97F4A7C15U;
 constexpr int kMostOutputs = 4;
 static_assert(kMostRunsPerWait * kMostOutputs <= Harness::kMostQuestions);
 
-// One number for all outputs of each run.
+// For each run, one checksum of all its outputs.
 std::vector<std::uint64_t> answers_of_runs(Harness& harness, ProblemFixture& fixture, Runnable& runnable, int runs) {
     TestFixture& test = fixture.tests().front();
     DeviceChecks checks(harness);
@@ -28,7 +28,7 @@ std::vector<std::uint64_t> answers_of_runs(Harness& harness, ProblemFixture& fix
     checks.wait();
     const std::size_t outputs = test.test.outputs.size();
     std::vector<std::uint64_t> answers(static_cast<std::size_t>(runs), 0);
-    // Weighted, so that two outputs with exchanged bits differ.
+    // The sums are weighted, so that two outputs with exchanged contents differ.
     for (std::size_t i = 0; i < sums.size(); ++i)
         answers[i / outputs] = answers[i / outputs] * kOddFactor + checks.number(sums[i]);
     return answers;

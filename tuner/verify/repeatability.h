@@ -9,7 +9,7 @@ namespace autotune::tuner {
 struct RepeatabilityOptions {
     int most_runs = 1000;  // a kernel that is wrong once in a hundred runs passes with a probability of 4e-5
     int least_runs = 20;
-    double seconds = 0.25;  // after which a long kernel stops, if it has its least runs
+    double seconds = 0.25;  // after this time a long kernel is not run again, if it has its least number of runs
 };
 
 // Runs something again and again on the exact test's input, whose result has the same bits in any order of summation, and

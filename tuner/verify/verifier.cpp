@@ -29,7 +29,7 @@ std::string place_of(const Tensor& out, std::uint64_t number) {
     return place;
 }
 
-// For a part of an answer the message also says where the part begins.
+// If the answer is a part of an output, the message also says where the part begins.
 std::string counted_from(const Answer& part) {
     if (part.first == 0) return "";
     const std::size_t rank = part.out.dims.size();

@@ -7,14 +7,14 @@
 
 namespace autotune::tuner {
 
-// The folders in which a GPU's lock is taken: both.
+// The folders of a GPU's lock. The lock is taken in both.
 struct LockFolders {
     // The folder that all users of the host share, of mode 1777, made by the first of them or by tmpfiles; or empty.
     std::string host{};
     std::string state{};  // the state folder of this user, or empty
 };
 
-// One tuner per GPU: flock on files named by the GPU's UUID. The kernel releases it when its holder dies, in whatever way.
+// One tuner per GPU: flock on files named by the GPU's UUID. The kernel releases the lock when its holder ends, in whatever way.
 class GpuLock {
   public:
     struct Attempt;
@@ -32,7 +32,7 @@ struct GpuLock::Attempt {
     std::optional<GpuLock> lock;
     // Why no process can take it: a folder that cannot be written, a file system without locks. Empty: it can be taken.
     std::string failure{};
-    // Why only this user's processes are excluded. Empty: all are.
+    // Why only this user's processes are excluded; empty if all users' processes are.
     std::string only_this_user{};
 };
 

@@ -167,7 +167,7 @@ Runnable GpuWorker::bind(ProblemFixture& fixture, const Message& request) {
     return fixture.bind({load(request), request.body.at("symbol").get<std::string>()}, std::move(plan));
 }
 
-// The first launch is a stage of its own with a short limit, because a kernel that hangs is found here.
+// The first launch is a separate stage with a short limit, because this detects kernels that hang.
 Json GpuWorker::first_run(OpenProblem& entry, int slot, Runnable runnable, FirstRun how) {
     stage("launch", slot);
     TestFixture& test = entry.fixture->tests().front();
@@ -218,7 +218,7 @@ Json GpuWorker::open(const Message& request) {
     OpenProblem& entry = problem_of(request.body);
     const int slot = request.body.at("slot").get<int>();
     stage("load", slot);
-    entry.slots.erase(slot);  // its workspace is freed to make room for the next one
+    entry.slots.erase(slot);  // frees its workspace, so that the next one has room
     const auto begun = Clock::now();
     Json reply = first_run(entry, slot, bind(*entry.fixture, request), {request.body.at("verify").get<bool>(), true});
     reply["opening_s"] = seconds_since(begun);
@@ -243,8 +243,8 @@ Json GpuWorker::take_steps(OpenProblem& entry, int slot, const Json& steps) {
 Json GpuWorker::open_rival(const Json& request) {
     OpenProblem& entry = problem_of(request);
     const int slot = request.at("slot").get<int>();
-    stage("reference", slot);  // Loading a rival's libraries and choosing its variant take long, so the limit is that of a
-                               // reference.
+    // Loading a rival's libraries and choosing its variant take long, so the limit is that of a reference.
+    stage("reference", slot);
     if (rivals_ == nullptr) rivals_ = std::make_unique<RivalRunner>(gpu_);
     Runnable runnable;
     const std::string refused = rivals_->prepare(request.at("name").get<std::string>(), *entry.fixture, *meter_, runnable);

@@ -13,7 +13,7 @@ namespace autotune::tuner {
 namespace {
 
 constexpr auto kReapLimit = std::chrono::seconds(5);
-constexpr int kMostRestarts = 2;  // a worker that dies before it has a context is restarted so many times
+constexpr int kMostRestarts = 2;  // a worker that dies before it has a context is restarted this many times
 
 double limit_of(const StageLimits& limits, const std::string& stage) {
     if (stage == "start") return limits.start_s;
@@ -221,8 +221,8 @@ void GpuWorkerClient::enter_stage(const std::string& stage, int slot) {
     granted_s_ = 0;
 }
 
-// Extends the limit that has passed by the time that the worker has waited for a processor since the stage began, because a busy
-// machine is not the candidate's fault. Returns whether there was any such time left.
+// The limit has passed. Extends it by the time for which the worker waited for a processor since the stage began, because a busy
+// machine is not the candidate's fault. Returns whether there was such time that was not granted yet.
 bool GpuWorkerClient::grant_waiting() {
     constexpr double kLeast_s = 0.05;
     const double waited_s = process_->waited_for_processor_s().value_or(waited_before_s_) - waited_before_s_;

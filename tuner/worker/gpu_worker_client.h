@@ -68,7 +68,7 @@ class GpuWorkerClient {
     bool running() const { return process_ != nullptr; }
     // The worker's first message, with what it found at its start: {"driver", "free_bytes", ...}; null before that.
     const Json& hello() const { return hello_; }
-    // Time that workers spent on requests, all together; otherwise they waited for one.
+    // The total time that workers spent on requests; the rest of the time they waited for requests.
     double busy_seconds() const { return busy_seconds_; }
 
   private:
@@ -83,7 +83,7 @@ class GpuWorkerClient {
     void note(LogLevel level, const std::string& text);
 
     WorkerSettings settings_;
-    std::vector<FamilyDefinition> families_;  // that are not part of the binary
+    std::vector<FamilyDefinition> families_;  // families that are not part of the binary
     std::unique_ptr<WorkerProcess> process_;
     StageLimits limits_;
     std::string stage_;
@@ -93,8 +93,8 @@ class GpuWorkerClient {
     double granted_s_ = 0;        // the part of the waiting time by which the stage's limit was extended
     bool busy_ = false;
     bool ready_ = false;
-    Message early_request_;  // sent before the process was ready; kept for a process that replaces it
-    int restarts_ = 0;       // since a process was last ready
+    Message early_request_;  // a request from before the process was ready; kept for a process that replaces this one
+    int restarts_ = 0;       // restarts since a process was last ready
     std::optional<GpuWorkerReply> reply_;
     Json hello_;
     double busy_seconds_ = 0;

@@ -25,7 +25,7 @@ Journal::Journal(const std::string& folder, const std::string& uuid, std::string
     if (folder.empty()) return;
     const std::string path = folder + "/journal-" + file_stem(uuid) + ".jsonl";
     read(path);
-    // Opens it non-blocking, because a FIFO in its place must not hang.
+    // Opens the file non-blocking, because a FIFO in its place would make open() wait.
     fd_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
 }
 
@@ -52,7 +52,7 @@ void Journal::read(const std::string& path) {
                 ++place.begun;
             }
         } catch (const std::exception&) {
-            // This is the last line of a killed run, or somebody edited the file.
+            // Skipped: this is the last line of a killed run, or somebody edited the file.
         }
     }
 }

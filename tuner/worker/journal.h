@@ -27,8 +27,8 @@ struct JournalEntry {
 class Journal {
   public:
     // Opens it and reads what an earlier run left. Damaged lines are skipped. With an empty `folder`, or a file that cannot be
-    // opened, the journal stores nothing. `boot`: identifies this start of the machine. Candidates that were begun since then
-    // were ended by a person, a batch system or a lack of memory, never by themselves. REQUIRES: the GPU's lock is held.
+    // opened, the journal stores nothing. `boot`: identifies this start of the machine. Candidates that were begun since then did
+    // not take the machine down: a person, a batch system or a lack of memory ended them. REQUIRES: the GPU's lock is held.
     Journal(const std::string& folder, const std::string& uuid, std::string boot = boot_id());
 
     const std::vector<JournalEntry>& left_over() const { return left_over_; }
@@ -37,7 +37,7 @@ class Journal {
     // Notes that the candidate killed a worker while this process survived. If this process dies later, the candidate is not the
     // cause.
     void survived(const JournalEntry& entry);
-    // Everything is in the store, so the journal is emptied.
+    // Empties the journal, because everything is in the store.
     void clear();
 
     // The kernel's id of this start of the machine; empty if there is none.

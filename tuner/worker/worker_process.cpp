@@ -146,7 +146,7 @@ WorkerProcess::WorkerProcess(const std::string& binary, const std::vector<std::s
     ignore_sigpipe();
     Pipe down = make_pipe();
     Pipe up = make_pipe();
-    std::vector<std::string> words{binary == kOwnFile ? "autotune" : binary};  // process lists show this word
+    std::vector<std::string> words{binary == kOwnFile ? "autotune" : binary};  // process lists show this name
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -187,7 +187,7 @@ void WorkerProcess::flush() {
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
-            break;  // The worker reads no more, but what it wrote before must still be read.
+            break;  // The worker no longer reads, but its earlier output must still be read.
         }
     }
     outgoing_.clear();

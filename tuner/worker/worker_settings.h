@@ -28,7 +28,7 @@ struct WorkerSettings {
     LogSink* log = nullptr;          // receives the events of the processes, and their own log entries
 };
 
-// What is wrong with a worker's build, given the "build" of its first message; empty if nothing is.
+// Why a worker's build is not ours, given the "build" of its first message; empty if it is.
 std::string other_build(const WorkerSettings& settings, const std::string& build);
 
 }  // namespace autotune::tuner

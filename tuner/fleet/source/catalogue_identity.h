@@ -8,10 +8,10 @@
 
 namespace autotune::fleet {
 
-// Identity of everything that an op's templates can be in this build: 64 hex digits, a hash over the identities of its families.
-// A problem is tuned by workers that have the same one, so that nobody gets a winner that it cannot use.
+// The identity of an op's templates in this build: 64 hex digits, a hash over the identities of its families. Only workers with
+// the same identity tune a problem, so that no client gets a winner that it cannot use.
 std::string catalogue_identity(const Catalogue& catalogue, std::string_view op);
-// Those of all ops of the catalogue, users' kernels included.
+// The identities of all ops of the catalogue, including those of users' kernels.
 std::vector<std::string> catalogue_identities(const Catalogue& catalogue);
 
 }  // namespace autotune::fleet

@@ -194,7 +194,7 @@ bool FleetLink::claim_for_a_lane() {
     if (claims.empty()) lanes_[lane].not_before += from_seconds(terms_.poll_s * jitter());
     for (Claim& each : claims) {
         held_.push_back({each, lane});
-        // The lane may have become busy, and the worker may have been stopped, while the claim was on its way.
+        // During the claim, the lane may have become busy, or the worker may have been stopped.
         if (claims_ && lanes_[lane].asks && !lanes_[lane].stock) {
             lanes_[lane].stock = std::move(each);
             lanes_[lane].asks = false;
@@ -205,7 +205,7 @@ bool FleetLink::claim_for_a_lane() {
     return true;
 }
 
-// Does the most urgent thing. False if there is nothing to do now.
+// Does the most urgent task. Returns false if there is nothing to do now.
 bool FleetLink::work_once() {
     if (!store_) {
         if (Clock::now() < retry_at_) return false;
@@ -220,7 +220,7 @@ bool FleetLink::work_once() {
     // First, because a store whose disk is full refuses results for a long time and renews leases.
     if (Clock::now() >= beat_at_) {
         beat();
-        if (has_reports) return true;  // whether the store is well is seen then
+        if (has_reports) return true;  // the next turn sees whether the store is well
     } else if (has_reports) {
         send_report();
     } else if (!claim_for_a_lane()) {
@@ -244,7 +244,7 @@ void FleetLink::run() {
         }
         if (has_worked) continue;
         std::unique_lock lock(mutex_);
-        // Short, because what is due next depends on lanes and terms.
+        // A short wait, because lanes and lease terms decide what is due next.
         if (!ends_) changed_.wait_for(lock, milliseconds(50));
     }
 }

@@ -15,8 +15,8 @@
 
 namespace autotune::fleet {
 
-// A worker's connection to its store, on a thread of its own: the one connection of a host. While the store is away, what is to
-// be told waits here; nothing that the worker's own thread calls waits for the network.
+// A worker's connection to its store, on a thread of its own: the one connection of a host. While the store cannot be reached,
+// messages wait here. No function that the worker's own thread calls waits for the network.
 class FleetLink {
   public:
     struct Lane {
@@ -31,13 +31,13 @@ class FleetLink {
     };
     // Connects, so that a wrong address or role is seen at once. Throws StoreError.
     explicit FleetLink(Options options);
-    ~FleetLink();  // what is unsent is lost; its leases run out
+    ~FleetLink();  // unsent results are lost, and their leases end
     FleetLink(const FleetLink&) = delete;
     FleetLink& operator=(const FleetLink&) = delete;
 
     // The item that was claimed for the lane; if there is none yet, one is claimed from now on.
     std::optional<Claim> take(std::size_t lane);
-    // The lane takes nothing for now: an item that was claimed for it goes back.
+    // The lane takes no item for now: an item that was claimed for it goes back to the store.
     void give_back(std::size_t lane);
     void complete(const Claim& claim, std::string line);
     void fail(const Claim& claim, Loss loss, std::string why);
@@ -45,7 +45,7 @@ class FleetLink {
     void stop_claiming();
     // Messages for the user, since the last call.
     std::vector<std::string> remarks();
-    // Sends what is left, for at most this time. Returns the number of results that are still unsent.
+    // Sends unsent messages for at most this time. Returns the number of results that remain unsent.
     std::size_t close(std::chrono::seconds limit);
 
   private:
@@ -79,7 +79,7 @@ class FleetLink {
 
     Options options_;
     std::string worker_;
-    std::unique_ptr<FleetStore> store_;  // used by the thread alone once it runs
+    std::unique_ptr<FleetStore> store_;  // once the thread runs, only the thread uses it
     FleetStore::Terms terms_;
     Clock::time_point beat_at_{}, retry_at_{};
     double retry_s_ = 1;
@@ -88,7 +88,7 @@ class FleetLink {
     std::mutex mutex_;  // guards the rest
     std::condition_variable changed_;
     std::vector<LaneState> lanes_;
-    std::vector<Held> held_;  // leases, until the store has their end
+    std::vector<Held> held_;  // leases that are held until the store has recorded their end
     std::deque<Report> reports_;
     std::vector<std::string> remarks_;
     bool claims_ = true, ends_ = false;

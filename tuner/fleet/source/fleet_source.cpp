@@ -16,7 +16,7 @@ void FleetSource::pass_on_remarks() {
     for (const std::string& each : link_.remarks()) observer().on_remark(each);
 }
 
-// An item that was claimed for the lane meanwhile would stay leased to it.
+// Also gives back an item that was claimed for the lane meanwhile, which would otherwise stay leased.
 void FleetSource::lane_out(const LaneView& lane) {
     link_.give_back(lane.index);
     IdleSource::lane_out(lane);
@@ -35,12 +35,12 @@ std::optional<Problem> FleetSource::problem_of_claim(const fleet::Claim& claim) 
     row.shape = claim.shape;
     row.problem_key = claim.class_key + " " + claim.shape;
     std::optional<Problem> problem = problem_of(services_.catalogue, row);
-    // A row of the queue may hold any text: what it says must be what it means here.
+    // A row of the queue may have any text, so its class and shape must be the same after parsing.
     if (problem && (problem->class_key() != claim.class_key || problem->shape() != claim.shape)) return std::nullopt;
     return problem;
 }
 
-// A worker that was stopped before the store had its winner finds it here.
+// Finds a winner that this worker stored locally but had not sent to the store when it was stopped.
 std::optional<TuneResult> FleetSource::known_winner(const Problem& problem, const LaneView& lane) const {
     TuneServices here = services_;
     here.device = lane.device;
@@ -50,7 +50,7 @@ std::optional<TuneResult> FleetSource::known_winner(const Problem& problem, cons
         std::optional<TuneResult> known = recall(problem, here);
         return known && !known->stale ? known : std::nullopt;
     } catch (const Error&) {
-        return std::nullopt;  // the lane that tunes it tells what is wrong with the database
+        return std::nullopt;  // the lane that tunes the problem reports the database's fault
     }
 }
 
@@ -74,7 +74,7 @@ std::optional<WorkSource::Item> FleetSource::take(const LaneView& lane, bool is_
     pass_on_remarks();
     const bool is_idle = is_card_idle(lane, is_ahead);
     if (has_in_hand()) count_as_useful();
-    // Nothing is claimed ahead: another host may be waiting for it.
+    // Items are not claimed ahead, because another host may be waiting for one.
     if (is_ahead || is_exhausted()) return std::nullopt;
     if (!is_idle) {
         link_.give_back(lane.index);

@@ -19,7 +19,7 @@ struct Claim {
     std::int64_t calls = 0;
 };
 
-// A problem that programs asked for, or an operator.
+// A problem that a program or an operator asked for.
 struct Wanted {
     std::string class_key, shape, device_key, catalogue;
     std::int64_t calls = 1;
@@ -31,11 +31,11 @@ inline constexpr std::size_t kMostWanted = 1000;  // of one call
 inline constexpr int kPriorityOfMisses = 100, kPriorityOfOperators = 400;
 
 struct StoredLine {
-    std::int64_t id = 0;  // of the result, or the number of the line in its label
+    std::int64_t id = 0;  // the id of the result, or the number of the line in its label
     std::string line;
 };
 
-// `name` is the label's, also if it was asked for by a channel.
+// `name` is the label's name, even if the label was requested by a channel.
 struct LabelFacts {
     std::string name, digest, note;
     std::int64_t rows = 0;
@@ -59,8 +59,8 @@ struct StoreVersion {
 enum class Loss { released, failed, crashed, impossible };
 std::string_view to_string(Loss loss);
 
-// The functions of a store, on one connection. Members throw StoreError; the caller makes another object after a lost one. Not
-// thread-safe. Each call that changes something may be repeated after a lost reply.
+// The functions of a store, on one connection. Members throw StoreError; after a lost connection the caller makes a new object.
+// Not thread-safe. Each call that changes something may be repeated after a lost reply.
 class FleetStore {
   public:
     // Throws StoreError, also if the store's schema and this program do not fit.
@@ -74,12 +74,12 @@ class FleetStore {
         double lease_s = 45, poll_s = 10;
     };
     Terms enlist(const std::string& worker, const std::string& host, const std::string& tool);
-    // Items that this GPU of the worker holds although they are not in `has`; else the best one for it; else none.
+    // Items that the store still assigns to this GPU although `has` lacks them; otherwise the best item for it; otherwise none.
     std::vector<Claim> claim(const std::string& worker, const std::string& gpu, const std::string& device_key,
                              const std::vector<std::string>& catalogues, const std::vector<std::int64_t>& has);
-    // Returns the ids that are not this worker's any more.
+    // Renews the leases; returns the ids of items that no longer belong to this worker.
     std::vector<std::int64_t> beat(const std::string& worker, const std::vector<Claim>& held);
-    // "done", "late" (somebody else has it: kept as evidence) or "known".
+    // "done", "late" (another worker has the item, so the result is kept as evidence) or "known".
     std::string complete(const std::string& worker, const Claim& claim, const std::string& line);
     std::string fail(const std::string& worker, const Claim& claim, Loss loss, const std::string& why);
     std::int64_t reap();
@@ -99,7 +99,7 @@ class FleetStore {
     LabelFacts freeze(const std::string& label, const std::string& note, const std::vector<StoredLine>& lines);
     // Returns the label that the channel showed before.
     std::string publish(const std::string& channel, const std::string& label, const std::string& note);
-    // Returns the problem whose result answers no more.
+    // Returns the problem whose result is no longer used.
     std::string withdraw(std::int64_t result, const std::string& why);
     std::int64_t retry();
     // A view of the store: queue, failures, workers, winners, labels, channels.

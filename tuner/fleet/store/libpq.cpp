@@ -28,7 +28,8 @@ std::string one_line(const char* text) {
     return line;
 }
 
-// Whether a statement that failed so may succeed on another connection: the server stops, is full or has become a standby.
+// Whether a statement that failed in this way may succeed on another connection: the server stops, is full or has become a
+// standby.
 bool ends_connection(const std::string& state) {
     for (const char* const each : kConnectionStates)
         if (state.starts_with(each)) return true;

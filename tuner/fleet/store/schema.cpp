@@ -3,8 +3,8 @@
 namespace autotune::fleet {
 namespace {
 
-// Functions are the only interface: roles have no rights on tables. Functions that change an item lock its row first, so that no
-// two of them wait for each other. Times come from the server's clock alone.
+// Functions are the only interface: roles have no rights on tables. Functions that change an item first lock its row, so that two
+// of them cannot wait for each other. Times come from the server's clock alone.
 constexpr const char* kTables = R"sql(
 CREATE SCHEMA autotune;
 CREATE TABLE autotune.schema_step(

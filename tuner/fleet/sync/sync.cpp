@@ -47,7 +47,7 @@ void make_folder(const std::string& folder) {
         throw Error(ErrorCode::database, "the folder of labels cannot be made: " + failed_at + ": " + errno_text(code));
 }
 
-// Readers of a label see lines that parse.
+// Readers of a label expect lines that parse, so all are checked.
 void check_lines(const Label& label, const std::string& from) {
     std::string_view rest = label.lines;
     for (std::int64_t number = 1; !rest.empty(); ++number) {
@@ -87,13 +87,13 @@ Pulled keep(Label label, bool is_new, const std::string& channel, const std::str
     return pulled;
 }
 
-// The label as it is here already, if it is whole.
+// The label that this host already has, if its file is intact.
 std::optional<Label> known_label(const std::string& folder, const std::string& name, const std::string& digest) {
     try {
         Label known = dispatch::read_label(dispatch::label_path(folder, name));
         if (known.name == name && known.digest == digest) return known;
     } catch (const Error&) {
-        // It is absent, cut short or changed.
+        // The file is absent, incomplete or changed.
     }
     return std::nullopt;
 }
@@ -139,7 +139,7 @@ PostReport post_misses(FleetStore& store, const db::WinnerStore& misses, const C
         if (is_new) identity->second = catalogue_identity(catalogue, problem->op);
         const std::string key = problem->key() + " on " + miss.device_key + " with " + identity->second;
         const auto known = posted.find(key);
-        // A miss that was tuned and is missed again counts anew.
+        // If a miss was tuned and occurs again, its count starts again.
         const std::int64_t before = known == posted.end() || known->second > miss.count ? 0 : known->second;
         counts[key] = miss.count;
         if (miss.count > before)

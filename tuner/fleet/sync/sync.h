@@ -14,8 +14,8 @@ namespace autotune::fleet {
 
 struct PostReport {
     WantReport wanted;
-    std::size_t unknown = 0;  // misses that no op of this version knows
-    // Why the next run posts these again; empty: it does not. A miss that is posted twice counts twice.
+    std::size_t unknown = 0;  // misses whose problem no op of this version knows
+    // Why the next run posts the same misses again, which counts them twice. Empty if it posts none of them again.
     std::string not_noted{};
 };
 // Posts the misses of a local database, as far as their counts grew since the last time; `state_path` remembers what was posted.
@@ -36,12 +36,13 @@ struct Pulled {
     std::int64_t verdicts = 0;  // of its rows
     std::string path;
     bool is_new = false;   // false: the folder had it already
-    std::string before{};  // the label that the channel's name showed here before
+    std::string before{};  // the label that the channel showed on this host before
 };
-// Brings a label, or the one that a channel shows, into the folder: whole, checked, and by a rename, so that a reader sees the
-// old state or the new one. Throws Error{database}; the folder is then as before.
+// Puts a label, or the label that a channel shows, into the folder. The complete file is checked and then renamed, so that a
+// reader sees either the old state or the new one. Throws Error{database}; the folder is then as before.
 Pulled pull_label(FleetStore& store, const std::string& name, const std::string& folder);
-// The same from a file that pull_label() made on another machine. `channel`: a name that is to show it; empty: none.
+// The same from a file that pull_label() made on another machine. `channel`: a name under which the label will be shown; empty:
+// none.
 Pulled take_label(const std::string& file, const std::string& channel, const std::string& folder);
 
 // The line of a result as a label has it: without finalists, except rivals, by which patches of PyTorch decide.

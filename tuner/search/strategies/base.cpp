@@ -97,7 +97,7 @@ std::optional<Outlook> BaseStrategy::outlook() {
     const std::size_t left = fresh_.size() + pending_;
     if (left == 0) return Outlook{};
     if (tries_all()) return std::nullopt;
-    const std::size_t more = std::min(left, worked_us_.size());  // as many more as were tried
+    const std::size_t more = std::min(left, worked_us_.size());  // assumes as many further draws as there were points tried
     const std::optional<double> modelled = expected_gain();
     return Outlook{.gain = modelled ? *modelled : gain_of_more_draws(worked_us_, more), .left = left};
 }

@@ -16,7 +16,7 @@ namespace autotune::tuner {
 class Coordinates {
   public:
     explicit Coordinates(const Domain& domain);
-    // The same with the domain's traits as further dimensions.
+    // These coordinates with the domain's traits as further dimensions.
     Coordinates with_traits(const Domain& domain) const;
 
     std::size_t points() const { return points_; }

@@ -59,7 +59,7 @@ class Differential final : public BaseStrategy {
     Coordinates coordinates_;
     PointIndex index_;
     std::vector<std::pair<double, std::size_t>> population_;
-    std::map<std::size_t, std::size_t> parent_;  // for a point that is being tried: the member that it may replace
+    std::map<std::size_t, std::size_t> parent_;  // by point that is being tried: the member of the population that it may replace
     std::size_t born_ = 0, next_ = 0;
 };
 

@@ -41,7 +41,7 @@ class Genetic final : public BaseStrategy {
     static constexpr std::size_t kPopulation = 20;
     static constexpr int kTournament = 3, kAttempts = 50;
 
-    // The best of a few random ones: the population is sorted.
+    // The best of a few random members. The population is sorted, so the best has the lowest index.
     std::size_t choose() {
         std::size_t best = population_.size();
         for (int i = 0; i < kTournament; ++i) best = std::min(best, random().below(population_.size()));

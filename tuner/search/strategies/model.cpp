@@ -22,7 +22,7 @@ constexpr std::size_t kStarts = 5;  // points before the model is used
 // If a space is too large, the model covers the points with the best prior and as many random ones.
 constexpr std::size_t kExpected = 4'000;
 constexpr std::size_t kApart = 4;      // parameters in which a search's first instances must differ
-constexpr std::size_t kGuessed = 4;    // one in this many of those is random, because the prior may be wrong
+constexpr std::size_t kGuessed = 4;    // one in this many of the first points is random, because the prior may be wrong
 constexpr double kRefitGrowth = 1.15;  // rates are fitted again when the observations have grown by this factor
 constexpr std::size_t kMostObservations = 256, kMostColumns = 20'000;  // keeps an ask near 3 ms
 constexpr double kKnownInstanceBonus = 1.0;  // in log improvement, for points whose instance is already compiled
@@ -34,28 +34,29 @@ constexpr std::size_t kPatience = 60;  // evaluations without progress, after wh
 constexpr double kProgress = 0.001;
 constexpr std::size_t kWalkStarts = 4;
 // Improvement is expected over a speed this much above the best one. With plain expected improvement a search spends tens of
-// evaluations on points that are predicted to be a percent better, next to parameters that hardly matter.
+// evaluations on points that are predicted to be a percent better, because they differ only in parameters that hardly matter.
 constexpr double kMargin = 0.3;
-// A cost model already tells points apart that differ by so much. On three spaces of an H200 with its predictions, the best of 60
-// was 0.44 % (0.3), 0.31 % (0.08) and 0.21 % (0.03) behind the best of 150, in the mean of 48 searches.
+// A cost model already distinguishes points that differ by this much. On three spaces of an H200 with its predictions, the best
+// of 60 trials was 0.44 % behind the best of 150 with a margin of 0.3, 0.31 % with 0.08 and 0.21 % with 0.03 (mean of 48
+// searches).
 constexpr double kInformedMargin = 0.05;
 constexpr double kMarginHalfLife = 20;  // evaluations without progress after which the margin is halved
 // After this many evaluations without progress, and again after each kStallAgain more, each parameter of the best point is varied
-// once: the model may have learned about a parameter where it does not matter, or where another one hides its effect.
+// once. The model may have seen a parameter only in points where the parameter does not matter, or where another parameter hides
+// its effect.
 constexpr std::size_t kStall = 5, kStallAgain = 25;
-// The gain of going on is that of the best of so many of the most promising points, each as far as those before it do not tell
-// its time. They are as many as were tried, within these limits.
+// The expected gain is that of the best of the most promising points. Each point counts to the extent that the points before it
+// do not predict its time. The number of these points is the number of trials, within these limits.
 constexpr std::size_t kLeastOutlookPoints = 16, kOutlookPoints = 64;
-constexpr int kOutlookSteps = 48;  // of the integral over improvements
-// It is corrected by how much of the improvement that was expected of the points tried came true. That counts as if this share of
-// the best time had been expected, and had come true, beforehand.
+constexpr int kOutlookSteps = 48;  // steps of the integral over improvements
+// The expected gain is multiplied by the share of earlier expected improvements that came true. At the start of a search, an
+// expected gain of this size counts as having come true.
 constexpr double kTrustedGain = 0.02;
-constexpr double kBeliefHalfLife = 40;  // points after which what came true of one counts half
-// The model is too sure of itself at first: where it expected a gain after some 40 trials, three times as much came true beside
-// made-up errors of cost models, and ten times as much on recorded spaces with cliffs. There the gain of the last trials tells:
-// if times have an exponential tail, as many as doubled the trials will bring again what the last doubling brought. So the gain
-// is at least the geometric mean of the model's word and of that (docs/results/search.md has the calibration, and the spaces that
-// it was not fitted to).
+constexpr double kBeliefHalfLife = 40;  // after this many points, what came true of an expectation counts half
+// At first the model is too sure of itself. After some 40 trials, three times the expected gain came true with made-up errors of
+// cost models, and ten times on recorded spaces with cliffs. There the last trials give a better estimate: if times have an
+// exponential tail, doubling the number of trials again gains what the last doubling gained. So the gain is at least the
+// geometric mean of the two estimates (docs/results/search.md has the calibration, and the spaces that it was not fitted to).
 constexpr double kTooSure = 3;
 constexpr double kTooSureHalfLife = 40;  // tested points after which half of that excess is left
 // Without a cost model it is surer still, and knows of no neighbour that a cost model would have put first. So its word counts
@@ -112,7 +113,7 @@ std::vector<float> trend_of(const Domain& domain) {
     return differs ? trend : std::vector<float>();
 }
 
-// Points ordered by a trend, the best kExpected of them; none without a trend.
+// The best kExpected points in the order of a trend; none without a trend.
 std::vector<std::size_t> expected_order(const std::vector<float>& trend) {
     std::vector<std::size_t> order(trend.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -254,7 +255,7 @@ class Model final : public BaseStrategy {
         }
     }
 
-    // All observations, or the best half and an even selection of the rest.
+    // All observations or, if there are too many, the best half and an even selection of the rest.
     std::vector<Observation> telling_history() const {
         if (history_.size() <= kMostObservations) return history_;
         std::vector<Observation> sorted = history_;
@@ -352,7 +353,7 @@ class Model final : public BaseStrategy {
     // the chance that any of them is larger. A sum over the points would count twice what one of them alone can bring.
     double improvement_left() {
         const std::vector<Promise> promising = most_promising_ones();
-        std::vector<double> share;  // of each, that those before it do not tell
+        std::vector<double> share;  // for each point, the part of its chance that the points before it do not count already
         double most = 0;
         for (std::size_t i = 0; i < promising.size(); ++i) {
             double known = 0;
@@ -420,8 +421,8 @@ class Model final : public BaseStrategy {
             if (!is_fresh(columns[column]) || !is_wanted(columns[column])) continue;
             const Belief belief = surrogate_.belief(column);
             const bool is_cheap = known_instances_.contains(domain().instance(columns[column]));
-            // Slower, more certain and likelier to fail than the leader, and no cheaper: most columns end here, before the
-            // expensive part.
+            // Most columns are rejected here, before the expensive part: those that are slower, more certain and likelier to fail
+            // than the leader, and not cheaper.
             if (!is_cheap && chosen && belief.mean >= leader.mean && belief.deviation <= leader.deviation &&
                 belief.failure >= leader.failure) {
                 continue;
@@ -456,7 +457,7 @@ class Model final : public BaseStrategy {
     std::vector<double> best_after_;                    // the best value after each report, but for those of extra points
     std::vector<Observation> pending_;                  // given by the model, not reported
     std::unordered_set<std::size_t> guessed_;           // points that the surrogate contains with their predicted value
-    std::unordered_map<std::size_t, Belief> believed_;  // by point that the model proposed: its prediction when it did
+    std::unordered_map<std::size_t, Belief> believed_;  // for each point that the model proposed, its prediction at that time
     std::unordered_set<std::size_t> known_instances_;   // instances compiled for a reported point
     std::unordered_set<std::size_t> walked_;            // given by the walk, not reported
     std::unordered_set<std::size_t> extra_;             // given because they need no compilation, not reported
@@ -465,9 +466,10 @@ class Model final : public BaseStrategy {
     std::size_t next_round_ = kStall;
     int axis_rounds_ = 0;  // that ended since the best point was found
     std::size_t given_ = 0, absorbed_ = 0, next_fit_ = 0, since_progress_ = 0, walk_starts_ = 0;
-    double expected_sum_ = 0, came_true_ = 0;  // improvement of the points reported, in shares of the best time
-    int tested_ = 0;                           // points whose improvement was expected, and which were reported
-    double reference_us_ = 0;                  // the first time heard
+    // Expected and actual improvement of the reported points, as shares of the best time
+    double expected_sum_ = 0, came_true_ = 0;
+    int tested_ = 0;           // points whose improvement was expected, and which were reported
+    double reference_us_ = 0;  // the first time heard
     double best_ = std::numeric_limits<double>::infinity();
     double worst_ = -std::numeric_limits<double>::infinity();
 };

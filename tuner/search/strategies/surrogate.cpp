@@ -247,7 +247,7 @@ Belief Surrogate::belief(std::size_t column) {
     if (is_revised_) resum_values();
     double mean = mean_ + static_cast<double>(value_sum_[column]) - mean_ * static_cast<double>(one_sum_[column]);
     if (!trend_.empty()) mean += slope_ * static_cast<double>(trend_[columns_[column]] - trend_sum_[column]);
-    // One prior vote for the global share of failures.
+    // The prior counts as one vote for the overall share of failures.
     const double failure = (static_cast<double>(failed_votes_[column]) + observed_failed_ / (observed_known_ + 1)) /
                            (static_cast<double>(votes_[column]) + 1);
     return {.mean = mean,

@@ -26,7 +26,7 @@ struct Observation {
 
 // A Gaussian process over coordinates (Rasmussen and Williams 2006, chapters 2 and 5). Covariance: a product over dimensions of
 // exp(-rate (1/2 + distance)), so that a parameter may act as a category and as a quantity; rates by marginal likelihood.
-// Predictions are kept up to date for a set of columns, the points that may be asked for: one more observation costs
+// Predictions are kept up to date for a set of columns, the points that may be proposed: one more observation costs
 // O(observations * columns) multiplications instead of a new fit.
 class Surrogate {
   public:
@@ -60,7 +60,7 @@ class Surrogate {
     void append_row(const Observation& observation);
     void append_columns(std::size_t from);
     void count(const Observation& observation);
-    // Votes for the columns from `first` on, as many as there are covariances.
+    // Votes for the columns from `first` on; there is one covariance for each column.
     void vote(const Observation& observation, std::size_t first, std::span<const float> covariances);
     void covariance_with_columns(std::size_t point, std::size_t first, std::span<float> result) const;
     void resum_values();

@@ -33,7 +33,7 @@ class Table {
           entries_(std::move(entries)),
           owner_(shared.engine.new_owner()) {}
     ~Table() {
-        shared_.engine.pool().cancel(owner_);  // The loop still runs while the session closes, so no callback may be left.
+        shared_.engine.pool().cancel(owner_);  // The event loop still runs while the session closes, so no callback may be left.
         session_.reset();
         shared_.engine.pool().resume();
     }

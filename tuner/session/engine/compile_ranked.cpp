@@ -23,8 +23,8 @@ bool is_named(const SearchSpace& space, const Config& config) {
            std::any_of(space.named.begin(), space.named.end(), [&](const NamedConfig& named) { return named.config == config; });
 }
 
-// The best predicted. If nothing is predicted, the default and the named configs, then the first in enumeration order. One for
-// each instance.
+// The best predicted candidates, one for each instance. If nothing is predicted: the default and the named configs, then the
+// first ones in enumeration order.
 std::vector<std::size_t> ranked(const Candidates& candidates, std::size_t count) {
     constexpr double kUnknown_us = std::numeric_limits<double>::max();
     std::vector<std::pair<double, std::size_t>> order;

@@ -38,7 +38,7 @@ class Engine {
 
     // NVRTC's version, from the services or from a compile worker.
     const std::string& nvrtc_version();
-    // The target that this run renders for.
+    // The architecture and NVRTC version for which this run renders.
     jit::Target target() { return {services_.device.arch(), nvrtc_version()}; }
     // Takes the GPU's lock, waiting until another tuner releases it; warns the observer once. Held until release_gpu() or the
     // end. If nobody can take it (no folder, a file system without locks), the run continues without it, with one warning.

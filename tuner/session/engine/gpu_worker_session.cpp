@@ -9,7 +9,7 @@
 namespace autotune::tuner {
 namespace {
 
-// If workers die under so many different candidates in a row, the card is broken; a bad family kills only a few.
+// If workers die under this many different candidates in a row, the card is broken; a bad family kills only a few.
 constexpr int kMostDeathsInARow = 8;
 constexpr int kStarts = 3;  // the number of tries to get a healthy worker
 

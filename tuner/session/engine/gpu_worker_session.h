@@ -24,7 +24,7 @@ class GpuWorkerHost {
   public:
     explicit GpuWorkerHost(Engine& engine) : engine_(engine) {}
     void set_harness(Instance harness) { harness_ = std::move(harness); }
-    // A running worker that passed the canary. Returns its generation.
+    // Makes sure that a worker runs that has passed the canary. Returns its generation.
     int ensure_healthy();
     // The outcome of a request; a death is counted in the series of different candidates.
     GpuWorkerReply ask(const Message& request, const StageLimits& limits);
@@ -51,7 +51,7 @@ struct RunOutcome {
     bool verified = false;
     bool by_circumstance = false;  // Trial's
     bool ok() const { return status == TrialStatus::ok; }
-    // The candidate killed the worker; it deserves a second try in a new one.
+    // Whether the candidate killed the worker. It then gets a second try in a new worker.
     bool died() const { return status == TrialStatus::crashed || status == TrialStatus::timed_out; }
 };
 
@@ -89,7 +89,7 @@ class GpuWorkerSession {
     RunOutcome check_repeatability(int slot);
     // Stream times of single launches.
     RunOutcome sample(int slot, const Measurement& measurement);
-    // Runs it back to back for `seconds`.
+    // Runs the kernel back to back for `seconds`.
     RunOutcome warm(int slot, double seconds);
 
     struct Round {
@@ -112,7 +112,7 @@ class GpuWorkerSession {
         std::optional<double> joules_per_launch;
         Conditions conditions;
     };
-    // nullopt if the worker died or could not run it.
+    // nullopt if the worker died or could not run the kernel.
     std::optional<Block> block(int slot, double seconds);
     // Times a block with only fillers.
     std::optional<Block> filler_block(double seconds) { return block(-1, seconds); }
@@ -120,7 +120,7 @@ class GpuWorkerSession {
     void ensure();
     // Whether everything opened before is gone because the worker was replaced.
     bool lost() const;
-    // How much of the right result candidates are compared with.
+    // How much of the right result is known, for comparison with candidates.
     Reference known() const { return known_; }
 
   private:

@@ -48,7 +48,7 @@ GpuWorkerSession::Options session_options(const Problem& problem, const TuneServ
 
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered) {
     if (const auto known = shared.instances.find(rendered.identity); known != shared.instances.end()) return known->second;
-    // It must outlive this function if the wait is interrupted.
+    // Shared, because it must outlive this function if the wait is interrupted.
     const auto outcome = std::make_shared<std::optional<CompileOutcome>>();
     shared.engine.pool().submit({rendered, 0, shared.engine.new_owner(), ""},
                                 [outcome](const CompileOutcome& got) { *outcome = got; });

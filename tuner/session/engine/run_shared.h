@@ -42,8 +42,8 @@ double multiply_us(const Op& op, const Problem& problem, const Device& device);
 GpuWorkerSession::Options session_options(const Problem& problem, const TuneServices& services, double budget_s = 0);
 // Renders for the services' target, compiles with urgency 0 and waits.
 Instance compile_now(RunShared& shared, const jit::Rendered& rendered);
-// Starts compiling what will be needed later, after everything more urgent. When done, it is among the instances; a failure is
-// reported again to whoever needs it.
+// Starts to compile an instance that will be needed later, after everything more urgent. It is then among the instances; a
+// failure is reported again to the caller that needs the instance.
 void compile_ahead(RunShared& shared, jit::Rendered rendered);
 // Compiles the kernels that verify candidates: the harness, which goes to the GPU worker, and the problem's reference, which is
 // returned.

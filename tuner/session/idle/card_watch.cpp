@@ -12,8 +12,8 @@ namespace autotune::tuner {
 namespace {
 
 constexpr double kLookEvery_s = 0.2;
-constexpr double kOursFor_s = 2;        // For this long after an item, NVML's last second of load may be ours,
-constexpr double kOursInMemory_s = 10;  // and memory may be ours until the lane has released its card.
+constexpr double kOursFor_s = 2;        // For this long after an item, NVML's last second of load may be our own.
+constexpr double kOursInMemory_s = 10;  // For this long, memory in use may be our own, until the lane has released its card.
 constexpr double kMostOthersHold_gib = 1;
 
 // "process 4711 (python3)".
@@ -55,8 +55,8 @@ bool CardWatch::is_own(unsigned pid) {
     return own_[pid] = at == self;
 }
 
-// In a container NVML may return the pids of the host. Then no process is known to be ours, and only those that were there before
-// us certainly belong to others.
+// In a container NVML may return the host's pids. Then it is unknown which processes are ours, and only processes that existed
+// before this one certainly belong to others.
 std::string CardWatch::foreign_load(const gpu::CardLoad& load, bool may_be_ours) {
     if (!load.processes) return "";
     const bool knows_ours = std::any_of(load.processes->begin(), load.processes->end(),

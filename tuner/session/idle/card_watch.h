@@ -14,19 +14,20 @@ namespace autotune::tuner {
 // Reads the load of the card with this UUID, like gpu::Nvml::load().
 using ReadLoad = std::function<gpu::CardLoad(const std::string& uuid, unsigned long long& since_us)>;
 
-// Tells whether a card is idle, and whether other processes begin to compute on it while we tune there. On an idle card others
-// may hold memory and a context, as a paused program does, provided that NVML reports when they compute.
+// Tells whether a card is idle, and whether other processes begin to compute on it while we tune there. If NVML reports when
+// processes compute, a card also counts as idle if others hold memory and a context, like a paused program.
 class CardWatch {
   public:
-    // `idle_s` is the time without load after which a card counts as idle. With 0 it always does, and nothing is read.
+    // `idle_s` is the time without load after which a card counts as idle. With 0 a card always counts as idle, and nothing is
+    // read.
     CardWatch(std::string uuid, ReadLoad read, double idle_s);
 
-    // Reads the card, at most five times a second. `at_work` says that we have an item there, so load may be ours.
+    // Reads the card, at most five times a second. `at_work` says that we are tuning an item there, so the load may be ours.
     void look(bool at_work);
     bool is_idle() const { return idle_s_ == 0 || (has_looked_ && seconds_since(busy_at_) >= idle_s_); }
-    // Whether others computed on the card at the last reading.
+    // Whether other processes computed on the card at the last reading.
     bool is_others() const { return is_others_; }
-    // Why the card was not idle the last time that it was not: a clause. Empty: it was always idle.
+    // Why the card was busy when it was last busy, as a clause; empty if it was never busy.
     const std::string& why_busy() const { return why_busy_; }
     // Counts the card as busy now, for a reason that NVML does not report.
     void count_as_busy(const std::string& why);

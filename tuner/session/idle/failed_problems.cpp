@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::chrono::hours kRetryAfter{24};
 constexpr std::size_t kMostBytes = 16 << 20;
-constexpr std::int64_t kMostSeconds = 9'000'000'000;  // since 1970, so that a time in nanoseconds still fits a Time
+constexpr std::int64_t kMostSeconds =
+    9'000'000'000;  // the latest accepted time since 1970, which still fits a Time in nanoseconds
 
 std::int64_t seconds_of(FailedProblems::Time time) {
     return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();

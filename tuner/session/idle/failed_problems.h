@@ -8,7 +8,7 @@
 namespace autotune::tuner {
 
 // Problems whose tune failed, one per line of a file, so that a restarted worker waits a day before it tries them again. If the
-// file cannot be written, only that memory is lost.
+// file cannot be written, a restarted worker does not know the failures.
 class FailedProblems {
   public:
     using Time = std::chrono::system_clock::time_point;

@@ -37,15 +37,15 @@ struct IdleCounts {
     int tuned = 0, fresh = 0, failed = 0, given_back = 0;
 };
 
-// A source for cards that are used only while they are idle, by a worker that ends on a signal, at a time, or when it had nothing
-// to do for long enough.
+// A source for cards that are used only while they are idle, by a worker that ends on a signal, at a time, or after a long enough
+// time without work.
 class IdleSource : public WorkSource {
   public:
     // REQUIRES: everything passed outlives it; `stop` is set when the user asks to stop.
     IdleSource(const std::vector<LaneGpu>& gpus, const ReadLoad& read, const IdleOptions& options, const std::atomic<bool>* stop,
                IdleObserver& observer);
 
-    // Whether others began to compute on the lane's card.
+    // Whether other processes began to compute on the lane's card.
     bool wants_back(const LaneView& lane) override;
     void lane_out(const LaneView& lane) override;
     bool is_exhausted() const override;

@@ -8,7 +8,8 @@
 namespace autotune::tuner {
 namespace {
 
-// If all cards failed, the worker tries again. A driver that is being updated comes back; a faulty card does not.
+// If all cards failed, the worker tries again after this time: the driver may have been updated in between. Faulty cards fail
+// again.
 constexpr double kTryAgainAfter_s = 60;
 constexpr int kMostRounds = 3;
 

@@ -174,7 +174,7 @@ void MissSource::done(const LaneView& lane, std::size_t id, SweepItem item) {
     observer().on_item(item, missed.calls, waiting());
 }
 
-// An item that lanes could not finish is put off until tomorrow only if two of them died on it.
+// An item that lanes could not finish is put off until tomorrow only if two lanes died on it.
 void MissSource::failed(std::size_t id, Failure why, const std::string& detail) {
     const auto found = in_hand_.find(id);
     if (found == in_hand_.end()) return;

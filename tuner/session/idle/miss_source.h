@@ -61,7 +61,7 @@ class MissSource : public IdleSource {
     FailedProblems& failed_;
     std::map<std::string, Missed> misses_;                    // by problem and device
     std::map<std::size_t, InHand> in_hand_;                   // by id
-    std::map<std::string, Clock::time_point> settled_at_;     // what was tuned or found fresh, by problem and device
+    std::map<std::string, Clock::time_point> settled_at_;     // when problems were tuned or found fresh, by problem and device
     std::map<std::string, std::optional<Problem>> problems_;  // the problems of rows, by their texts
     std::vector<std::filesystem::file_time_type> read_at_;    // the databases' times
     std::optional<Clock::time_point> looked_at_;

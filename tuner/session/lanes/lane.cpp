@@ -123,7 +123,7 @@ void Lane::run() {
             if (loop_.stopped()) return;
         }
     } catch (const Interrupted&) {
-        // Told to end while it waited.
+        // The lane was told to end while it was waiting.
     }
 }
 

@@ -90,7 +90,7 @@ void LaneCompilers::pause() {
     channel_.send({{{"event", "quiet"}}, {}});
     while (!has_quiet_ && !ends_) {
         const auto message = channel_.receive();
-        if (!message) return;  // the parent is gone: the next wait ends this process
+        if (!message) return;  // the parent is gone, so the next wait ends this process
         handle(*message);
     }
 }

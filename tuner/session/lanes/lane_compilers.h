@@ -13,8 +13,8 @@
 
 namespace autotune::tuner {
 
-// The parent's compile pool, for a lane: requests what the cubin cache does not have. It reads the lane's channel, because the
-// loop waits on that, and forwards messages that are not about compiling.
+// The parent's compile pool, for a lane: it requests instances that the cubin cache does not have. It reads the lane's channel,
+// because the loop waits on that, and forwards messages that are not about compiling.
 class LaneCompilers : public Compilers {
   public:
     struct Options {

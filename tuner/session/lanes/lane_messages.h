@@ -25,9 +25,9 @@ struct LaneBegin {
     std::string note;
     WorkerSettings workers;
     db::OpenOptions store;
-    std::vector<FamilyDefinition> families;  // families besides the embedded ones
+    std::vector<FamilyDefinition> families;  // families in addition to the embedded ones
     bool proves_first = true;
-    bool needs_quiet = false;  // final races alternate with the compilers and with each other
+    bool needs_quiet = false;  // final races run alone: not while compilers or other races run
     std::size_t compilers = 1;
 };
 Json write(const LaneBegin& begin);

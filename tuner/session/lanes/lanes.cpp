@@ -46,15 +46,16 @@ class Lanes {
     struct Lane {
         LaneGpu gpu;
         LaneReport report;
-        std::unique_ptr<WorkerProcess> process;  // nullptr: ended, or its GPU is out
+        std::unique_ptr<WorkerProcess> process;  // nullptr: the process has ended, or its GPU is no longer used
         std::deque<WorkSource::Item> in_hand;    // the first is being tuned, the others are prepared
-        std::string class_key;                   // of the item it received last
-        std::map<std::string, int> owners;       // in the pool, for the instances that it waits for, by identity
-        std::string fatal;                       // its last words
-        bool waits = false;                      // for an item
+        std::string class_key;                   // the class of the item that it received last
+        // The lane's owner numbers in the pool, by the identity of the instance that each waits for
+        std::map<std::string, int> owners;
+        std::string fatal;   // its last words
+        bool waits = false;  // for an item
         bool is_told_to_end = false;
         int tried = 0, failed = 0;
-        std::optional<Clock::time_point> kill_at;  // set once it was called back
+        std::optional<Clock::time_point> kill_at;  // set once the lane was told to leave its GPU
     };
     // An item that a lane lost, or that another process was tuning.
     struct Returned {
@@ -109,12 +110,12 @@ class Lanes {
     std::unique_ptr<CompilePool> pool_;
     std::vector<Lane> lanes_;
     std::vector<Returned> returned_;
-    bool has_told_of_others_ = false;    // about problems that other processes tune
+    bool has_told_of_others_ = false;    // whether the user was told about problems that other processes tune
     std::map<std::size_t, int> losses_;  // by item id
-    std::deque<std::size_t> quiet_;      // lanes that requested quiet; the first has it
+    std::deque<std::size_t> quiet_;      // lanes that requested quiet; the first lane has it now
     int owners_ = 0;
     Clock::time_point begun_ = Clock::now(), told_at_{};
-    std::optional<Clock::time_point> kill_at_;  // set once they have been asked to stop
+    std::optional<Clock::time_point> kill_at_;  // set once all lanes were asked to stop
 };
 
 Lanes::Lanes(const std::vector<LaneGpu>& gpus, WorkSource& source, const LanesOptions& options, TuneServices& services)
@@ -340,7 +341,7 @@ void Lanes::hand_out() {
         }
     }
     if (!nothing_is_left()) return;
-    // Also lanes that still wait for their GPU.
+    // This also ends lanes that still wait for their GPU.
     for (Lane& lane : lanes_) end(lane, "end");
 }
 
@@ -351,8 +352,8 @@ void Lanes::give(Lane& lane, WorkSource::Item item, bool is_again) {
     lane.in_hand.push_back(std::move(item));
 }
 
-// A lost item does not go to the lane that lost it while another lane whose card is alike is running. An item that another
-// process was tuning is checked again when there is nothing else to do.
+// A lost item does not go back to the lane that lost it while another lane with the same kind of card is running. An item that
+// another process was tuning is checked again when there is nothing else to do.
 bool Lanes::give_returned(Lane& lane, bool is_lost) {
     const auto may_have = [&](const Returned& returned) {
         const Lane& before = lanes_[returned.lane];
@@ -392,7 +393,7 @@ void Lanes::call_back() {
     }
 }
 
-// After a lane was called back. Its prepared items go back too.
+// Restarts a lane that was told to leave its GPU. Its prepared items go back too.
 void Lanes::renew(std::size_t index) {
     Lane& lane = lanes_[index];
     drop_quiet(index);
@@ -419,7 +420,7 @@ void Lanes::stop_all() {
     for (Lane& lane : lanes_) end(lane, "stop");
 }
 
-// For a lane that ended by itself, or whose messages are invalid.
+// Handles a lane that ended by itself or sent invalid messages.
 void Lanes::lose(std::size_t index, const std::string& reason) {
     Lane& lane = lanes_[index];
     drop_quiet(index);
@@ -435,14 +436,14 @@ void Lanes::lose(std::size_t index, const std::string& reason) {
         try {
             return start(index);
         } catch (const Error&) {
-            // Its GPU is out for the first reason.
+            // Keeps the first reason why its GPU is no longer used.
         }
     }
     lane.report.out_because = reason;
     source_.lane_out(view(lane));
     warn(name_of(lane) + " takes no more problems: " + reason);
     if (!runs()) return;
-    // No lane can do them if no other card of this kind is left.
+    // Without another card of this kind, no lane can do these items.
     std::erase_if(returned_, [&](const Returned& returned) {
         const Lane& loser = lanes_[returned.lane];
         const bool somebody_can = std::any_of(
@@ -452,7 +453,7 @@ void Lanes::lose(std::size_t index, const std::string& reason) {
     });
 }
 
-// The running item goes back, at most once; items that were only prepared go back without penalty.
+// The running item goes back to the source at most once. Items that were only prepared go back without being counted.
 void Lanes::give_back_items(Lane& lane, const std::string& reason) {
     const auto index = static_cast<std::size_t>(&lane - lanes_.data());
     bool is_at_work = !lane.waits;

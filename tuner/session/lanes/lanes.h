@@ -27,7 +27,7 @@ struct LaneReport {
     int items = 0;       // finished
     double seconds = 0;  // the time of these items together
     int restarts = 0;
-    std::string out_because{};  // why it takes no more work; empty: it worked to the end
+    std::string out_because{};  // why the lane stopped taking items; empty: it worked to the end
 };
 
 struct LanesOptions {

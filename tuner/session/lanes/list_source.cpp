@@ -111,7 +111,7 @@ void ListSource::done(const LaneView&, std::size_t id, SweepItem item) {
 void ListSource::failed(std::size_t id, Failure why, const std::string& detail) {
     Entry& entry = entries_.at(id);
     if (why != Failure::lost_twice) {
-        entry.stage = Stage::waiting;  // finish() tells why it was never begun
+        entry.stage = Stage::waiting;  // finish() will give the reason why it was never begun
         return;
     }
     entry.item.state = SweepItem::State::failed;

@@ -19,7 +19,7 @@ struct Contestant {
     FinalistInfo info;
     std::optional<Candidate> candidate;
     Instance instance;
-    bool verified = false;  // by this run already; not repeated
+    bool verified = false;  // already verified in this run, so not verified again
 };
 
 // Adds the rivals that run in the final rounds of a problem's tune: timed and shown, never chosen.
@@ -31,17 +31,17 @@ class FinalRace {
     struct Options {
         FinalOptions rounds;
         double warm_seconds = 1;      // load before the first round, so that clocks and power reach their steady values
-        GpuWorkerSession::Turn turn;  // of each contestant in a round
-        std::optional<Clock::time_point> deadline;  // after it, least_usable_rounds are enough
+        GpuWorkerSession::Turn turn;  // the measurement of each contestant in a round
+        std::optional<Clock::time_point> deadline;  // after this time, least_usable_rounds are enough
         int least_usable_rounds = 10;
-        bool verify_rivals = false;  // compare a rival's results too, to show its error
+        bool verify_rivals = false;  // whether a rival's results are verified too, to show its error
     };
     FinalRace(GpuWorkerSession& session, std::vector<Contestant> contestants, const Options& options);
 
     // REQUIRES: called once. False if nothing that may win could be opened.
     bool run();
-    // By the rounds; if they ran at the power limit, by blocks of the contestants near the leader, which may take about
-    // `seconds`. REQUIRES: run() returned true, and nothing was opened in the session since.
+    // The verdict by the rounds, or, if they ran at the power limit, by blocks of the contestants near the leader. Blocks may
+    // take about `seconds`. REQUIRES: run() returned true, and nothing was opened in the session since.
     Verdict verdict(double seconds);
     // Removes a contestant after the race, because its result was wrong elsewhere.
     void disqualify(std::size_t contestant) { rounds_->fail(contestant); }
@@ -51,7 +51,7 @@ class FinalRace {
     void time_after_others(const std::vector<std::size_t>& contestants);
     // nullopt if it was not measured.
     std::optional<double> time_after_us(std::size_t contestant, Predecessor which) const;
-    // Alternates blocks of kBlock_s between the contestants that ran to the end. The same REQUIRES.
+    // Alternates blocks of kBlock_s between the contestants that ran to the end. REQUIRES: as for time_after_others().
     void play_blocks(int count);
     const std::optional<Sustained>& sustained(std::size_t contestant) const { return sustained_[contestant]; }
     // The contestants that may be timed further: the winner and the rivals, or whatever is left.
@@ -77,8 +77,8 @@ class FinalRace {
     bool is_forgiven(std::size_t contestant) { return deaths_[contestant]++ == 0; }
     void warm();
     void play_round();
-    // Blocks of each contestant, in this order and back, once the card has settled; empty if one could not be run.
-    // REQUIRES: order is not empty.
+    // Blocks of each contestant, first in this order and then in the reverse order, once the card has settled; empty if one could
+    // not be run. REQUIRES: order is not empty.
     std::map<std::size_t, Blocks> blocks_in_turns(std::vector<std::size_t> order, int turns, double seconds);
     bool settle(std::size_t contestant, double seconds);
     bool play_turn(const std::vector<std::size_t>& order, double seconds, std::map<std::size_t, Blocks>& blocks);
@@ -104,15 +104,16 @@ constexpr int blocks_to_judge(int contestants) {
     return kSettlingToJudge + contestants + 2 * (kJudgingTurns - 1);
 }
 
-// The contestant that outlasts the winner of the rounds, and both their mean times.
+// A contestant that is faster in blocks than the winner of the rounds, and the mean times of both.
 struct Outlasting {
     std::size_t winner = 0;
     double winner_us = 0, leader_us = 0;
 };
-// Compares `near`, the winner of the rounds first, in blocks: `play` runs one and returns the time of a launch, or nullopt if it
-// could not be run. In the first turn the winner of the rounds comes first, so that a card that is still cool favours it. The
-// fastest of those that lead it by `first_lead` (the previous winner, if that is within the tie gap of it) plays a second turn,
-// now before it, and must lead by the tie gap again. Without such a lead there is no second turn. nullopt: none outlasts it.
+// Compares the contestants `near` in blocks; the first of them won the rounds. `play` runs a block and returns the time of a
+// launch, or nullopt if it could not be run. In the first turn the winner of the rounds runs first, so that a card that is still
+// cool favours it. The fastest contestant that leads it by `first_lead` (or the previous winner, if that is within the tie gap of
+// the fastest) plays a second turn, now before it, and must lead by the tie gap again. Without such a lead there is no second
+// turn. nullopt: no contestant is faster.
 std::optional<Outlasting> outlasting(const std::vector<std::size_t>& near, std::optional<std::size_t> previous, double first_lead,
                                      double tie_gap, const std::function<std::optional<double>(std::size_t)>& play);
 

@@ -14,8 +14,8 @@ constexpr double kOtherTurn_us = 1'500;
 constexpr std::uint64_t kPowerCap = 0x4;  // NVML sets this bit if the clock is lowered to keep the power limit
 constexpr double kNearWinner = 1.03;      // A larger lead in rounds than this was never reversed by blocks.
 constexpr std::size_t kMostJudged = 5;
-// After shorter blocks a second turn is played only for a larger lead in the first, of up to so many tie gaps: second turns took
-// 0.9 s of nine tunes of twenty, and changed two winners (H200).
+// After shorter blocks a second turn follows only if the lead in the first turn was larger, up to this many tie gaps. Second
+// turns took 0.9 s of nine tunes of twenty, and changed two winners (H200).
 constexpr double kSteadyBlock_s = 0.6, kMostNoticed = 2;
 
 Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks) {
@@ -24,7 +24,7 @@ Conditions median_conditions(const std::vector<GpuWorkerSession::Block>& blocks)
     return summary_of(seen);
 }
 
-// Blocks have the same length, so this is their mean.
+// The mean over blocks, because all have the same length.
 std::optional<double> joules_per_launch(const std::vector<GpuWorkerSession::Block>& blocks) {
     double joules = 0;
     for (const GpuWorkerSession::Block& block : blocks) {

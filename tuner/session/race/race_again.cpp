@@ -59,7 +59,7 @@ class RaceAgain {
     RaceAgainResult result_;
 };
 
-// If the stored winner could not run because the machine was busy, it is not beaten, and no other candidate may replace it.
+// If the stored winner could not run because the machine was busy, it was not beaten, so no other candidate may replace it.
 void RaceAgain::drop(const Candidate& candidate, TrialStatus status, const std::string& detail, bool by_circumstance) {
     if (candidate == stored_.candidate && (by_circumstance || !is_about_candidate(status, detail)))
         throw Error(ErrorCode::driver, "the stored winner could not be run, which says nothing about it: " + detail +

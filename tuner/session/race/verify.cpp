@@ -11,7 +11,7 @@
 namespace autotune::tuner {
 namespace {
 
-// So many instances are held at a time. Dropped ones come back from the cubin cache.
+// This many instances are kept at a time. Others are read from the cubin cache again when they are needed.
 constexpr std::size_t kKept = 256;
 
 class VerifyRun {

@@ -33,7 +33,7 @@ void ItemLoop::begin_next(const Problem& problem) {
         };
         try {
             listing_ = std::async(std::launch::async, list);
-        } catch (const std::system_error&) {  // Without a thread the problem is listed when it is its turn.
+        } catch (const std::system_error&) {  // If there is no thread, the problem is listed when its turn comes.
             listing_ = {};
         }
     }
@@ -42,7 +42,7 @@ void ItemLoop::begin_next(const Problem& problem) {
     try {
         next_ = begin(problem, 2);
     } catch (const Error&) {
-        next_.reset();  // The error is reported when it is the problem's turn.
+        next_.reset();  // The error is reported when the problem's turn comes.
     }
 }
 

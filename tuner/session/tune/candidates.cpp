@@ -18,7 +18,7 @@
 namespace autotune::tuner {
 namespace {
 
-// Times the best: candidates predicted slower than this are not tried first; models err by less than 7. One run of
+// Candidates predicted slower than the best by this factor are not tried first; models err by a factor of less than 7. One run of
 // attention/naive on 4x16x4096x128 takes 332 ms of an H200, 700 times the best, and was two thirds of a short search.
 constexpr double kMaxPredictedRatio = 30;
 
@@ -237,7 +237,7 @@ bool Candidates::is_open_to(const Part& part, const Config& config) const {
     return true;
 }
 
-// Configs on the way from the family's best-predicted start to one that no small change is predicted to improve.
+// The configs of a descent, from the family's best-predicted start to a config that no small change is predicted to improve.
 std::vector<Candidates::Met> Candidates::descend(const Part& part) const {
     constexpr int kMostSteps = 12;
     const std::string family(part.family->name());

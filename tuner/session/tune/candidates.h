@@ -28,7 +28,7 @@ class Candidates {
         std::string template_identity;
         Predictor predictor;
         LearnedErrors errors{};    // corrections of the predictor; none: its predictions are used unchanged
-        int learned_problems = 0;  // the number of problems behind these corrections
+        int learned_problems = 0;  // the number of problems from which the corrections were learned
 
         std::optional<double> predict_us(const Config& config) const;
     };
@@ -36,20 +36,20 @@ class Candidates {
     // From a family with more legal points a sample of this size is searched.
     static constexpr std::size_t kMostPointsPerFamily = 200'000;
 
-    // Listed. Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones;
+    // Lists all candidates. Throws Error{usage} for an unknown family, parameter, value or named config, listing the known ones;
     // Error{no_valid_config} with each family's reason if nothing is left.
     Candidates(const Catalogue& catalogue, const Problem& problem, const Device& device, const Choice& choice);
 
-    // The same in two steps: refusals and the first candidates of a search are known before the space is listed, which takes a
-    // second. Throws like the constructor, except for a choice that leaves no config.
+    // Makes the same object in two steps: refusals and the first candidates of a search are known before the space is listed,
+    // which takes a second. Throws like the constructor, except for a choice that leaves no config.
     static std::unique_ptr<Candidates> unlisted(const Catalogue& catalogue, const Problem& problem, const Device& device,
                                                 const Choice& choice);
     // From now on predicted times are corrected by what was learned about today's templates. REQUIRES: before choose_first() and
     // list().
     void correct(const std::vector<CostCorrection>& corrections);
     // Chooses the candidates that a search tries first: those of `known` that are legal here, in their order, and then the best
-    // predicted ones, found from the families' defaults and named configs, only one of those that are alike. They are in the list
-    // even if a sample would leave them out. REQUIRES: not listed yet.
+    // predicted ones, found from the families' defaults and named configs, and only one of each group of similar ones. They are
+    // in the list even if a sample would leave them out. REQUIRES: not listed yet.
     void choose_first(const std::vector<Candidate>& known);
     const std::vector<Candidate>& first() const { return first_; }
     // Throws Error{no_valid_config} like the constructor. REQUIRES: not listed yet.

@@ -51,7 +51,7 @@ EarlierRuns::EarlierRuns(const Problem& problem, const Candidates& candidates, c
     if (services.store == nullptr) return;
     const DeviceIdentity& device = services.device.identity;
     previous_ = valid_winner(problem, services);
-    if (!previous_ || !candidates.find(previous_->candidate)) {  // a restricted search only uses its own
+    if (!previous_ || !candidates.find(previous_->candidate)) {  // a restricted search uses only the points of its space
         if (auto own = valid_winner(problem, services, choice)) previous_ = std::move(own);
     }
     if (previous_) add_seed(candidates, previous_->candidate);

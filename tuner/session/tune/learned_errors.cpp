@@ -10,10 +10,11 @@
 namespace autotune::tuner {
 namespace {
 
-constexpr double kZeroWeight = 3;      // weight, in observations, of the assumption that an effect is 0
-constexpr double kHalfAsNear = 0.5;    // trials this much slower than the fastest count half
-constexpr double kFarthest = 2;        // times the fastest: slower trials tell little about the ones that matter
-constexpr double kMostOfProblem = 30;  // observations that the trials of one problem count as together
+constexpr double kZeroWeight = 3;    // weight, in observations, of the assumption that an effect is 0
+constexpr double kHalfAsNear = 0.5;  // trials this much slower than the fastest count half
+// Trials slower than the fastest by this factor say little about the candidates that matter
+constexpr double kFarthest = 2;
+constexpr double kMostOfProblem = 30;  // the trials of one problem count together as at most this many observations
 constexpr double kRemembered = 0.95;   // factor for the weight of earlier knowledge, at each new problem
 constexpr double kMostWeight = 60;
 constexpr int kFitSweeps = 40;
@@ -140,7 +141,8 @@ void learn(CostCorrection& correction, const SearchSpace& space, std::span<const
     for (std::size_t e = 0; e < effects.size(); ++e)
         effects[e].weight = std::min(kMostWeight, known_weight(before[e]) + weights[e]);
     const double deviation = std::min(std::sqrt(squares / weight), records::kMaxEffect);
-    const double share = 1.0 / (std::min(correction.problems, 9) + 1);  // weight of this problem in a running mean
+    // the weight of this problem in a running mean over problems
+    const double share = 1.0 / (std::min(correction.problems, 9) + 1);
     correction.deviation += share * (deviation - correction.deviation);
     ++correction.problems;
     correction.trials += static_cast<int>(observations.size());

@@ -23,8 +23,8 @@ struct SearchState {
 constexpr double kMostFinals_s = 8;  // the second rung and the final rounds need at most this long
 
 // Why a search ends here, in words for its evidence; nullopt: it goes on. A quarter of the seconds, at most kMostFinals_s, is
-// kept for the final rounds. Of a few seconds the part is as large as rounds and blocks need, up to half; of five or less it is
-// half. A search that has tried almost nothing may use that too, and as much again.
+// kept for the final rounds. If the budget is a few seconds, this part is as large as rounds and blocks need, up to half; for
+// five seconds or less it is half. A search that has tried almost nothing may use this part too, and the same time again.
 std::optional<std::string> why_search_ends(const Budget& budget, const SearchState& state);
 // Seconds for blocks of the candidates near the winner if the final rounds ran at the power limit: enough for three of them with
 // a budget of a few seconds, and for two of them at least.

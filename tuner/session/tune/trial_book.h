@@ -29,10 +29,8 @@ class TrialBook {
 
     int tried() const { return tried_; }
     int failed() const { return failed_; }
-    int since_better() const {
-        return since_better_;
-    }  // trials since the last improvement; improvements within the noise do not
-       // count
+    // Trials since the last improvement; improvements within the noise do not count.
+    int since_better() const { return since_better_; }
     std::optional<double> best_us() const { return best_us_; }
     // REQUIRES: some candidate was right.
     std::size_t best_point() const { return best_point_; }

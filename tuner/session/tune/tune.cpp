@@ -10,8 +10,8 @@
 namespace autotune::tuner {
 namespace {
 
-// Starts compiling first the verifying kernels, then the candidates that the search tries first. Candidates have numbers only
-// after the space is listed; by then these are in the cubin cache, or on their way.
+// First starts to compile the verifying kernels, then the candidates that the search tries first. Candidates get numbers only
+// when the space has been listed. By then these kernels are in the cubin cache or are being compiled.
 void compile_first(RunShared& shared, const Problem& problem, const TuneOptions& options, const Candidates& candidates) {
     const Catalogue& catalogue = shared.engine.services().catalogue;
     const jit::Target target = shared.engine.target();
@@ -61,8 +61,8 @@ TuneResult tune(const Problem& problem, const TuneOptions& options, TuneServices
     RunShared shared{engine, host, {}, {}};
     std::optional<TuneRun> run;
     try {
-        // Its context is made while the first candidates compile. It starts before the compilers, which may use up the allowed
-        // processes.
+        // The GPU worker makes its context while the first candidates compile. It starts before the compilers, because they may
+        // use up the allowed processes.
         engine.gpu_worker().start();
         compile_first(shared, problem, options, *candidates);
         list_meanwhile(engine, *candidates);

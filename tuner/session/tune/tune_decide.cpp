@@ -40,7 +40,7 @@ Clock::time_point after(Clock::time_point from, double seconds) {
 }  // namespace
 
 TuneResult TuneRun::finish() {
-    if (urgency_ > 1) started_at_ = Clock::now();  // its phases begin when the problem before it is done
+    if (urgency_ > 1) started_at_ = Clock::now();  // the next problem's phases begin when the current problem is done
     urgency_ = 1;
     feed_->raise_priority();
     try {
@@ -156,9 +156,9 @@ FinalRace::Options TuneRun::race_options() const {
     return options;
 }
 
-// Compilers stand still where they would take the processor from what times kernels. Beside those of three other GPUs, with
-// processors to spare, the meter found the same (docs/results/2026-11-28-neighbours.md); and a sweep's next problem needs them.
-// Where lanes share a pool, that decides (LaneCompilers::pause).
+// Pauses the compilers if they would take the processor from the process that times kernels. With processors to spare, compilers
+// for three other GPUs did not change the times (docs/results/2026-11-28-neighbours.md), and a sweep's next problem needs the
+// compilers. If lanes share a pool, LaneCompilers::pause decides.
 void TuneRun::quieten() {
     const auto compilers = static_cast<int>(shared_.engine.pool().capacity());
     if (services().compilers != nullptr || compilers >= usable_processors()) shared_.engine.pool().pause();
@@ -301,7 +301,7 @@ std::string TuneRun::store(const db::Winner& winner) {
     return "";
 }
 
-// A failure to store it is ignored: the next problem's candidates are only ordered a little worse.
+// A failure to store the corrections is ignored: the next problem's candidates are only ordered a little worse.
 void TuneRun::learn_from_trials() {
     if (!options_.learning || services().store == nullptr || services().store->is_read_only()) return;
     try {

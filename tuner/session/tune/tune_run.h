@@ -77,8 +77,8 @@ class TuneRun {
     db::Winner winner_from(const FinalRace& race, const Verdict& verdict) const;
     db::Winner blank_winner(std::size_t point) const;
     TuneResult interrupted_result();
-    // Why it could not be stored; empty: nothing went wrong.
     std::string restriction() const;
+    // Returns why the winner could not be stored, or "".
     std::string store(const db::Winner& winner);
     void learn_from_trials();
     [[noreturn]] void throw_all_failed() const;
@@ -104,7 +104,7 @@ class TuneRun {
     std::optional<StrategyThread> strategy_;
     TrialBook book_;
     std::optional<TrialRecorder> recorder_;    // from start() on
-    std::optional<CompileFeed> feed_;          // the same
+    std::optional<CompileFeed> feed_;          // from start() on
     std::optional<GpuWorkerSession> session_;  // from prepare_gpu() on
     std::map<std::size_t, Instance> instances_;
     std::optional<std::size_t> open_;               // the candidate still open on the GPU worker since it was tried
@@ -125,14 +125,14 @@ constexpr int kSearchSlot = 0;  // the slot of the GPU worker for trials and the
 
 // Data from the store that is needed before a problem's space is listed. REQUIRES: on the thread of the store.
 struct Beforehand {
-    std::vector<Candidate> known;             // winners of this problem, of near ones and of other devices
-    std::vector<CostCorrection> corrections;  // for the problem's class on this card, with today's NVRTC
+    std::vector<Candidate> known;             // winners of this problem, of near problems and of other devices
+    std::vector<CostCorrection> corrections;  // corrections for the problem's class on this card, with today's NVRTC
 };
 Beforehand known_beforehand(const Problem& problem, const TuneOptions& options, const TuneServices& services);
 // The candidates of a tune, with those that it tries first, before the space is listed. Any thread. Throws like Candidates.
 std::unique_ptr<Candidates> first_candidates(const Problem& problem, const TuneOptions& options, const TuneServices& services,
                                              const Beforehand& beforehand);
-// The same, listed and predicted, which takes a second for a large space.
+// The same candidates after the space was listed and predicted, which takes a second for a large space.
 std::unique_ptr<const Candidates> list_candidates(const Problem& problem, const TuneOptions& options,
                                                   const TuneServices& services, const Beforehand& beforehand);
 

@@ -107,7 +107,7 @@ void TuneRun::start(int urgency) {
         return part == nullptr ? std::string() : part->template_identity;
     };
     recorder_.emplace(services(), TrialRecorder::Context{problem_, feed_->nvrtc(), options_.method.text(), identity_of});
-    // A strategy begins with the seeds too, but first it must list 300,000 points.
+    // The strategy also begins with the seeds, but it must first list 300,000 points.
     const std::size_t first = std::min(seeds_.size(), feed_->room());
     for (std::size_t i = 0; i < first; ++i) {
         early_.insert(seeds_[i]);
@@ -163,7 +163,7 @@ void TuneRun::search() {
             const PhaseTimer starved(phases_.starved_s);
             if (!keep_loaded()) shared_.engine.pump(milliseconds(100));
         } else {
-            break;  // it has no more points, and nothing is in progress that it could wait for
+            break;  // the strategy has no more points, and nothing is in progress that it could wait for
         }
     }
     phases_.busy_s = shared_.engine.gpu_worker().busy_seconds() - busy_before_s - phases_.loaded_s;
@@ -196,7 +196,7 @@ bool TuneRun::keep_loaded() {
     return true;
 }
 
-// Whether a candidate is open whose running loads the card.
+// Whether an open candidate would load the card if it ran.
 bool TuneRun::can_load() const {
     return open_ && !session_->lost() && draws_power();
 }
@@ -213,7 +213,8 @@ void TuneRun::try_one(const Ready& ready) {
         RunOutcome outcome = run_on_gpu(ready, trial.candidate);
         if (outcome.died()) {
             recorder_->survived(trial.candidate);
-            // Once more in a fresh worker, and at once: if it were queued, the verdict would be lost if the budget ended first.
+            // Tries the candidate once more, in a fresh worker and at once: if it were queued, the verdict would be lost if the
+            // budget ended first.
             outcome = run_on_gpu(ready, trial.candidate);
             if (outcome.died()) recorder_->survived(trial.candidate);
         }
@@ -257,7 +258,7 @@ RunOutcome TuneRun::run_on_gpu(const Ready& ready, const Candidate& candidate) {
     for (const std::vector<double>& samples_us : outcome.steps_us) {
         if (book_.rungs().next(ready.point)) book_.rungs().report(ready.point, samples_us);
     }
-    return outcome;  // opening the next one closes it
+    return outcome;  // opening the next candidate closes this one
 }
 
 void TuneRun::note(std::size_t point, Trial trial) {
@@ -292,7 +293,7 @@ std::optional<double> TuneRun::expected_gain() const {
     return outlook && knows_enough ? std::optional(outlook->gain) : std::nullopt;
 }
 
-// That corrected the predictions of the best candidate's family.
+// The number of problems that corrected the predictions of the best candidate's family.
 int TuneRun::learned_problems() const {
     return book_.best_us() ? candidates_.part_of(book_.best_point()).learned_problems : 0;
 }

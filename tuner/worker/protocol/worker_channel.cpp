@@ -29,7 +29,7 @@ void set_limit(__rlimit_resource resource, rlim_t value) {
 WorkerChannel::WorkerChannel() {
     in_ = FileDescriptor(::fcntl(0, F_DUPFD_CLOEXEC, 3));
     out_ = FileDescriptor(::fcntl(1, F_DUPFD_CLOEXEC, 3));
-    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // its number is 3 or more
+    const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // its descriptor is 3 or more
     if (nothing.open()) ::dup2(nothing.get(), 0);
     ::dup2(2, 1);
 }
