@@ -1,10 +1,10 @@
-# Every dependency becomes one target here; nothing else calls find_package. What is missing is said at once, as the line that installs it:
-# lines that begin with a space are printed as they are, so they can be copied.
+# Every dependency becomes one target here; nothing else calls find_package. If packages are missing, the error names the command
+# that installs them. Lines that begin with a space are printed unchanged, so the command can be copied.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
   message(FATAL_ERROR " ${CMAKE_CXX_COMPILER} is GCC ${CMAKE_CXX_COMPILER_VERSION}, and GCC 12 or later is needed: install it and set CXX=g++-12")
 endif()
 set(autotune_missing "")
-# autotune_need(FOUND PACKAGE): PACKAGE is Debian's, missing unless the variable FOUND is true.
+# autotune_need(FOUND PACKAGE): records Debian's PACKAGE as missing unless the variable FOUND is true.
 macro(autotune_need found package)
   if(NOT ${found})
     list(APPEND autotune_missing ${package})
@@ -38,7 +38,7 @@ if(autotune_missing)
     " Elsewhere: \"Without root\" in docs/install.md")
 endif()
 
-# A wheel has to run where no SQLite is installed.
+# A wheel must also run on machines without SQLite.
 option(AUTOTUNE_STATIC_SQLITE "Link SQLite statically too" OFF)
 if(AUTOTUNE_STATIC_SQLITE)
   find_library(AUTOTUNE_SQLITE_STATIC libsqlite3.a REQUIRED)
@@ -49,7 +49,7 @@ else()
   add_library(autotune_sqlite ALIAS SQLite::SQLite3)
 endif()
 
-# fmt and spdlog have no static library on Debian 12: a portable build compiles them in.
+# Debian 12 has no static libraries of fmt and spdlog, so a portable build compiles their sources.
 if(AUTOTUNE_PORTABLE)
   set(AUTOTUNE_FMT fmt::fmt-header-only)
   set(AUTOTUNE_SPDLOG spdlog::spdlog_header_only)
@@ -68,13 +68,14 @@ else()
   add_library(autotune_zlib ALIAS ZLIB::ZLIB)
 endif()
 
-# toml++ compiled in where it is used: one file reads TOML, and a portable build has no shared copy.
+# toml++ is compiled into the one file that reads TOML, because a portable build has no shared library of it.
 add_library(autotune_toml INTERFACE)
 target_include_directories(autotune_toml SYSTEM INTERFACE ${AUTOTUNE_TOML_HEADERS})
 target_compile_definitions(autotune_toml INTERFACE TOML_HEADER_ONLY=1)
 
-# cuda.h and nvrtc.h, headers only: the libraries are opened at run time. Searched in every configuration: a path remembered from a
-# toolkit that is gone, or from wheels where a toolkit came, would fail or mix two versions.
+# Only the headers cuda.h and nvrtc.h: the libraries are opened at run time. Every configuration searches for them, because a
+# remembered path to a removed toolkit would fail, and a remembered path to wheels, when there is a toolkit now, would mix two
+# versions.
 unset(AUTOTUNE_CUDA_HEADERS CACHE)
 unset(AUTOTUNE_NVRTC_HEADERS CACHE)
 find_path(AUTOTUNE_CUDA_HEADERS cuda.h
@@ -87,7 +88,8 @@ endif()
 add_library(autotune_cuda_headers INTERFACE)
 target_include_directories(autotune_cuda_headers SYSTEM INTERFACE ${AUTOTUNE_CUDA_HEADERS} ${AUTOTUNE_NVRTC_HEADERS})
 
-# Below the prefix; the command and the library search their compiler there. The build tree's own is known where it was fetched.
+# A folder below the prefix, in which the command and the library search for their compiler. The build tree knows where its own
+# compiler was fetched.
 set(AUTOTUNE_COMPILER_FOLDER lib/autotune)
 set(AUTOTUNE_BUILD_TREE_COMPILER "")
 if(AUTOTUNE_NVRTC_LIBRARY AND NOT AUTOTUNE_PORTABLE)

@@ -1,8 +1,8 @@
-# `ninja docs`: the reference of the public headers as pages, where doxygen is installed (Debian: doxygen). A public function without a
-# comment is an error. What a comment must say is checked without doxygen, by tools/check_api.py.
+# `ninja docs` makes pages from the public headers if doxygen is installed (Debian: doxygen). A public function without a comment
+# is an error. tools/check_api.py checks the contents of comments without doxygen.
 if(CMAKE_SCRIPT_MODE_FILE)
   execute_process(COMMAND ${DOXYGEN} ${DOXYFILE} ERROR_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
-  # Members of structs may be explained by the struct's comment; moving an owner needs no explanation.
+  # Members may be explained by their struct's comment, and move constructors need no explanation.
   string(REGEX MATCHALL "[^\n]*\\(function\\)[^\n]* is not documented[^\n]*\n" bare "${said}")
   list(FILTER bare EXCLUDE REGEX "&&")
   if(bare)

@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: the library, its headers, the CMake package, pkg-config, the shipped winners, the command.
+# The files that `cmake --install` installs: the library, its headers, the CMake package, pkg-config, the shipped winners, the
+# command.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -15,20 +16,20 @@ configure_package_config_file(cmake/autotuneConfig.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/autotuneConfig.cmake ${PROJECT_BINARY_DIR}/package/autotuneConfigVersion.cmake
   DESTINATION ${AUTOTUNE_PACKAGE_FOLDER} COMPONENT development)
-# Relative, so that `cmake --install --prefix` may move it.
+# A relative path, so that `cmake --install --prefix` may use another prefix.
 file(RELATIVE_PATH AUTOTUNE_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(cmake/autotune.pc.in ${PROJECT_BINARY_DIR}/package/autotune.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/autotune.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
-# The library looks for them in share/autotune/winners one or two folders above itself.
+# The library searches for winners in share/autotune/winners, one or two folders above its own.
 if(EXISTS ${PROJECT_SOURCE_DIR}/db/winners)
   install(DIRECTORY db/winners/ DESTINATION ${CMAKE_INSTALL_DATADIR}/autotune/winners COMPONENT library
     FILES_MATCHING PATTERN "*.jsonl")
 endif()
-# All that `cmake --install` takes: `tools/dev run` builds it, so that installing works after the first command.
+# Everything that `cmake --install` needs. `tools/dev run` builds it, so that installing works after the first command.
 add_custom_target(autotune_product DEPENDS autotune autotune_shared)
 
-# The compiler that a build without a toolkit was given, so that the installed command and library have one too.
+# The compiler that was fetched for a build without a toolkit, so that the installed command and library have one too.
 if(AUTOTUNE_NVRTC_LIBRARY)
   get_filename_component(nvrtc_folder ${AUTOTUNE_NVRTC_LIBRARY} DIRECTORY)
   file(GLOB nvrtc_files ${nvrtc_folder}/libnvrtc-builtins.so.* ${nvrtc_folder}/../../../nvidia_cuda_nvrtc*.dist-info/licenses/License.txt)
@@ -44,8 +45,8 @@ if(TARGET autotune)
   install(DIRECTORY examples/shapes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT command)
 endif()
 
-# The Python package: a wheel has no links, and finds its winners beside its library as every installation does. Its functions of ops are
-# written from what the built command says of them.
+# The Python package. A wheel cannot contain links, and the library finds the winners beside itself as in every installation. The
+# package's functions for ops are generated from the output of the built command.
 find_package(Python3 3.9 COMPONENTS Interpreter)
 if(TARGET autotune AND Python3_Interpreter_FOUND)
   set(python_ops ${PROJECT_BINARY_DIR}/package/python/ops.py)
@@ -65,7 +66,7 @@ if(TARGET autotune AND Python3_Interpreter_FOUND)
   install(FILES $<TARGET_FILE:autotune_shared> DESTINATION lib RENAME libautotune.so COMPONENT python EXCLUDE_FROM_ALL)
   install(PROGRAMS $<TARGET_FILE:autotune> DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
   install(DIRECTORY db/winners/ DESTINATION share/autotune/winners COMPONENT python EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.jsonl")
-  if(AUTOTUNE_PORTABLE AND CMAKE_STRIP)  # a quarter of the wheel's size
+  if(AUTOTUNE_PORTABLE AND CMAKE_STRIP)  # this saves a quarter of the wheel's size
     install(CODE "execute_process(COMMAND ${CMAKE_STRIP} \${CMAKE_INSTALL_PREFIX}/lib/libautotune.so \${CMAKE_INSTALL_PREFIX}/lib/quick_calls.so \${CMAKE_INSTALL_PREFIX}/lib/torch_calls.so
       \${CMAKE_INSTALL_PREFIX}/bin/autotune)"
       COMPONENT python EXCLUDE_FROM_ALL)

@@ -1,29 +1,30 @@
-# Headers are most of what a file costs to compile: several at once take half the time for a whole build. A build without
-# (`tools/dev portable`) shows a file that forgot to include what it uses.
+# Headers take most of the time to compile a file. Compiling several files together halves the time of a whole build. A build
+# without this (`tools/dev portable`) detects files that do not include what they use.
 option(AUTOTUNE_UNITY "Compile the files of a target several at once" ON)
 
 function(autotune_compile_together target files_at_once)
   if(AUTOTUNE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${files_at_once})
-    # A class of one file may have members of that file's own types; the compiler takes the file for a header.
+    # With unity builds the compiler takes a file for a header, and warns of classes whose members have types in an unnamed
+    # namespace.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
-# What is passed on does not tell where it was built: source_location and assertions then hold paths below the repository.
+# Paths in source_location and assertions are relative to the repository, so that binaries do not contain the build folder.
 if(AUTOTUNE_PORTABLE)
   add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${PROJECT_BINARY_DIR}/=)
 endif()
 
-# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per component, of
-# all .cpp files below its folder. APART: its files repeat names that are theirs alone, so each is compiled alone. BY_FOLDER: only those of one folder
-# are compiled together.
+# autotune_add_library(NAME [PUBLIC deps...] [PRIVATE deps...] [SOURCES files...] [APART | BY_FOLDER]): one static library per
+# component, from all .cpp files below its folder. APART: each file is compiled alone, because files define the same names.
+# BY_FOLDER: only files of one folder are compiled together.
 function(autotune_add_library name)
   cmake_parse_arguments(ARG "APART;BY_FOLDER" "" "PUBLIC;PRIVATE;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   endif()
-  if(NOT ARG_SOURCES)  # a folder whose sources have not landed yet
+  if(NOT ARG_SOURCES)  # the folder has no sources yet
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
     target_link_libraries(${name} INTERFACE ${ARG_PUBLIC})
@@ -48,7 +49,7 @@ endfunction()
 add_library(autotune_warnings INTERFACE)
 target_compile_options(autotune_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast
   -Woverloaded-virtual)
-# GCC 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
+# GCC 12 warns of overlapping copies in std::string's operator+, although there are none (GCC bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(autotune_warnings INTERFACE -Wno-restrict)
 endif()

@@ -16,7 +16,7 @@ import re
 import sys
 
 HEADER = "include/autotune/autotune.h"
-FURTHER = "include/autotune/verdicts.h"  # its statuses are those of the first
+FURTHER = "include/autotune/verdicts.h"  # its statuses are those of autotune.h
 FUNCTION = re.compile(r"AUTOTUNE_API\s+[^;(]*?(\w+)\(([^;]*)\);", re.S)
 STRUCT = re.compile(r"(?:/\*((?:[^*]|\*(?!/))*)\*/\n)?typedef struct (\w+) \{\n(.*?)\n\} \w+;", re.S)
 NUMBER = re.compile(r"^\s*(?:size_t|int64_t|int|double|float)\s+([^;]+);(.*)$")

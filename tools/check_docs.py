@@ -15,10 +15,10 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 VARIABLE = re.compile(r'"((?:AUTOTUNE|XDG|CUDA)_[A-Z_]+|HOME|NO_COLOR|VIRTUAL_ENV|PATH)"')
 DOCUMENTED = re.compile(r"^\| `([A-Z][A-Z0-9_]+)", re.M)
 TABLE = "tools/cli/environment.cpp"
-README_WORDS = 700  # code and tables too
+README_WORDS = 700  # including code and tables
 PRODUCT = ["src", "tools/cli", "tuner", "db"]
 
-# Names that were replaced: what may not come back, what is written now, and in which paths; "": in all.
+# Names that were replaced: the old name as a pattern, the new name, and the paths in which the old one is refused ("": all).
 RETIRED = [
     (r"\b(math_groups|math_group|MathGroup|hopper_math_group)\b", "consumer_warpgroups", ""),
     (r"\b(k_groups|q_groups)\b", "k_warpgroups, q_warpgroups", ""),
@@ -65,7 +65,7 @@ RETIRED = [
 PHRASES = re.compile(r"\b(in vain|(?:is|are) felt|for so long|asks (?:for less|most of)|nobody tuned|leaves? late|charged like|nobody's debt|"
                      r"serves a weight|stands once above)\b", re.I)
 OPENING = re.compile(r"^\s*// (?:Who|Whoever|What|Which) ", re.M)
-# How many such comments the files of a base name still have. The numbers may only fall.
+# How many such comments files with a base name still have. The numbers may only decrease.
 OPENINGS = "tools/comment_openings.txt"
 NO_TEXT_OF_OURS = ("CHANGELOG.md", "tools/check_docs.py", "tests/tools/scripts/check_docs_test.py", "tests/data/db/")
 WITH_WORDS = {".cpp", ".h", ".hpp", ".cuh", ".cu", ".py", ".pyi", ".sh", ".md", ".txt", ".json", ".sql", ".cmake", ".in"}
@@ -144,7 +144,7 @@ def wrong_variables(root):
     for name, path in sorted(read.items()):
         if name not in documented:
             yield f"docs/environment.md: {name}, which {path} reads, is missing"
-        if name not in manual and not name.startswith("AUTOTUNE_TEST_"):  # not for users
+        if name not in manual and not name.startswith("AUTOTUNE_TEST_"):  # users do not need variables for tests
             yield f"{TABLE}: {name}, which {path} reads, is missing from environment_variables()"
     texts = "".join(path.read_text(errors="replace") for folder in ("tools", "tests", "src", "tuner", "python", ".ci", "cmake", "benchmarks")
                     for path in (root / folder).rglob("*") if path.is_file())
@@ -165,7 +165,7 @@ def texts(root):
 
 
 def retired_names(root):
-    # A pattern is only tried on files with one of its words: all patterns on all files would take 20 s.
+    # Each pattern is tried only on files that contain one of its words, because trying all patterns on all files would take 20 s.
     known = [(re.compile(pattern), set(re.findall(r"[A-Za-z_]{3,}", re.sub(r"\\.", " ", pattern))), now, folder) for pattern, now, folder in RETIRED]
     for name, text in texts(root):
         words = set(re.findall(r"[A-Za-z_]{3,}", text))

@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-# What each box may include besides itself. An arrow also permits everything that its target may include. A file belongs to the
-# longest name that its path begins with.
+# The components that each component may include besides itself. An entry also permits everything that its target may include. A
+# file belongs to the component with the longest name that its path begins with.
 ARROWS = {
     "include/autotune": [],
     "src/core": [],
@@ -17,19 +17,19 @@ ARROWS = {
     "src/kernel_files": ["src/core"],
     "src/gpu": ["src/core"],
     "kernel_templates": ["src/core"],
-    # What an op is compared with: the only part of an op that sees a GPU.
+    # The libraries that an op is compared with: the only part of an op that uses a GPU.
     "kernel_templates/*/rivals": ["src/rivals"],
     "src/catalogue": ["kernel_templates"],
     "src/rivals": ["kernel_templates", "src/gpu"],
-    # Rendering takes texts and headers by name from the catalogue, and hashes them as it does.
+    # Rendering takes texts and headers by name from the catalogue, and hashes them in the same way.
     "src/jit": ["src/catalogue", "src/gpu"],
     "db": ["src/records"],
-    # Which kernel serves a problem: from files and predictions, without a GPU.
+    # Decides which kernel serves a problem, from files and predictions, without a GPU.
     "src/dispatch": ["src/catalogue", "db"],
     "src/runtime": ["src/jit", "src/dispatch", "src/kernel_files", "db", "include/autotune", "src/runtime/ops"],
-    # The public structs and functions of single ops: the only part of the library that names one.
+    # The public structs and functions for single ops: the only part of the library that names ops.
     "src/runtime/ops": ["src/runtime"],
-    # The rooms of the tuner. Rooms that decide (search, replay) use neither a GPU nor a process.
+    # The components of the tuner. Those that decide (search, replay) use neither a GPU nor another process.
     "tuner/search": ["src/core"],
     "tuner/replay": ["tuner/search"],
     "tuner/fixture": ["src/jit"],
@@ -38,14 +38,15 @@ ARROWS = {
     "tuner/worker": ["tuner/measure", "tuner/verify", "src/records"],
     "tuner/compile": ["tuner/worker"],
     "tuner/session": ["tuner/search", "tuner/replay", "tuner/compile", "db", "src/dispatch"],
-    # Many hosts: the store in PostgreSQL, a worker's source of problems, labels on a host.
+    # For many hosts: the store in PostgreSQL, a worker's source of problems, labels on a host.
     "tuner/fleet/store": ["src/gpu"],
     "tuner/fleet": ["tuner/fleet/store", "tuner/session"],
     "tools/cli": ["tuner/fleet", "tuner/session", "src/runtime", "src/kernel_files", "include/autotune", "tools/cli/plot"],
     "tools/cli/plot": ["src/core"],
 }
-# Rooms of the command, and which others each may include beside what all rooms share (files of tools/cli itself), which knows all rooms
-# but the commands and what several of them share. These arrows are not followed further: the shared session holds parts of several rooms.
+# The components of the command, and the others that each may include. All may include the files of tools/cli itself, which know
+# all components except the commands and what several commands share. These entries are not followed further, because the shared
+# session has parts of several components.
 COMMAND_ROOMS = {
     "tools/cli/commands": ["shared", "input", "output", "help", "plot"],
     "tools/cli/shared": ["input", "output", "help"],
@@ -55,11 +56,11 @@ COMMAND_ROOMS = {
     "tools/cli/plot": [],
     "tools/cli": ["input", "output", "help"],
 }
-# Folders of rooms: a file in them that belongs to no room is a breach.
+# Folders in which every file must belong to a component.
 ROOMS_ONLY = ["src", "tuner", "tools"]
-# Tests in the folder of the template that they change.
+# Tests that are in the folder of the template that they change.
 MUTANTS = "kernel_templates/*/*/mutants.cpp"
-# Headers of dependencies that only some boxes may see. Tests see everything.
+# Headers of dependencies that only some components may include. Tests may include all.
 OWNERS = {
     r"sqlite3\.h": ["db"],
     r"(cuda|nvrtc|cudaTypedefs|nvml|cublas\w*|cuda_\w+)\.h": ["src/gpu"],
@@ -67,27 +68,28 @@ OWNERS = {
     r"(libpq-fe|tuner/fleet/store/libpq_api)\.h": ["tuner/fleet/store"],
     r"spdlog/.*": ["tools/cli"],
     r"sodium(/.*)?\.h": ["src/catalogue"],
-    # Others see the interface, db/winner_store.h, so that the engine can be replaced.
+    # Other components use the interface, db/winner_store.h, so that SQLite can be replaced.
     r"db/(sqlite|store)/.*": ["db"],
 }
 PRINTS = re.compile(r"\b(?:std::)?(?:cout|cerr|clog)\s*<<|(?<![\w.])(?:std::)?(?:printf|puts|putchar|perror)\s*\(|"
                     r"\b(?:fprintf|fputs|fwrite|fmt::print)\s*\([^;]*\bstd(?:out|err)\b|\bfmt::print\s*\(\s*\"")
 READS_ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
-# A set-user-ID program must not trust its caller: code that a host program links reads the environment only by secure_getenv.
+# A set-user-ID program must not trust its caller, so code that programs link reads the environment only by secure_getenv.
 READS_INSECURELY = re.compile(r"\bgetenv\s*\(")
 READS_SECURELY = ["src/runtime", "src/runtime/ops"]
 MAY_PRINT = ["tools/cli"]
-# src/runtime: autotune_create reads it if its options request that.
+# In src/runtime: autotune_create reads the environment if its options request that.
 MAY_READ_ENVIRONMENT = ["tools/cli", "src/runtime"]
-# Single files with a reason of their own.
+# Single files that may read the environment, each with a reason.
 ENVIRONMENT_EXCEPTIONS = {
     "tuner/worker/worker_process.cpp": "a child process is given a cleaned copy of ours",
 }
-# Single files that may name ops, with a reason of their own.
+# Single files that may name ops, each with a reason.
 MAY_NAME_OPS = {
     "src/catalogue/former_templates.cpp": "names and identities that families had in earlier versions",
 }
-# Boxes that serve every op alike: an op's name, its folder and the names of its extents, traits and operands are its own business.
+# Components that serve all ops in the same way: they must not contain an op's name, its folder, or names of its extents, traits
+# and operands.
 OP_NEUTRAL = [box for box in ARROWS if box.startswith(("src/", "db", "tuner/", "tools/")) and box != "src/runtime/ops"]
 ASKS_BY_NAME = re.compile(r'\b(?:extent|trait|operand)\s*\(\s*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -179,7 +181,7 @@ def main():
     ops = {path.parent.parent.name for path in (root / "kernel_templates").glob("*/op/op.cpp")}
     count = 0
     for top in sorted({box.split("/")[0] for box in ARROWS}):
-        # Device text (.cuh) is compiled by NVRTC; these rules are not for it.
+        # NVRTC compiles device text (.cuh), so these rules do not apply to it.
         for path in sorted(p for p in (root / top).rglob("*") if p.suffix in {".h", ".hpp", ".cpp", ".c"}):
             name = path.relative_to(root).as_posix()
             for line, why in breaches_of_file(name, path.read_text(), ops):

@@ -156,7 +156,7 @@ ExitCode Cli::run_command(const Command& command, const Arguments& arguments) {
         log_to(log_.get(), LogLevel::info, kSource, [&] { return "exit code " + std::to_string(static_cast<int>(code)); });
         return code;
     } catch (...) {
-        session.close();  // Warnings give the reason. This also closes a JSON array that was begun.
+        session.close();  // The warnings give the reason. Closing also ends a JSON array that was begun.
         out.flush();
         throw;
     }

@@ -23,8 +23,8 @@ struct Command {
     std::string words;              // the form of the words that are not flags, such as "FILE..."; empty if none are allowed
     std::size_t min_positional = 0;
     std::function<ExitCode(Session&, const Arguments&)> run;
-    // Whether the first signal lets it save what it has. Other commands have nothing to save: a signal ends them at once,
-    // whatever they wait for.
+    // Whether the command saves its results at the first signal. Other commands have nothing to save, so a signal ends them at
+    // once, whatever they are waiting for.
     bool saves_on_interrupt = false;
 };
 
@@ -55,7 +55,7 @@ Command doctor_command();
 Command completion_command();
 Command manual_command();
 
-// ---- flags that several commands share: one spelling, one sentence ----
+// ---- flags that several commands share, with the same spelling and help text ----
 std::vector<Flag> operator+(std::vector<Flag> left, const std::vector<Flag>& right);
 std::vector<Flag> problem_flags();    // --op --shape
 std::vector<Flag> choice_flags();     // --family --config --param

@@ -15,7 +15,7 @@ class Environment {
 
     Environment() = default;
     explicit Environment(Variables variables) : variables_(std::move(variables)) {}
-    // Empty in a program that runs with more rights than its caller (set-user-ID), which must not load what the caller names.
+    // Empty in a set-user-ID program, which runs with more rights than its caller and must not load files that the caller names.
     static Environment of_process();
 
     // nullopt for a variable that is unset or empty.

@@ -41,7 +41,7 @@ std::string regret_text(const dispatch::ExpectedRegret& regret) {
 
 LibraryChoice::LibraryChoice(Session& session)
     : catalogue_(session.catalogue()),
-      // The log function reports a file that the library cannot read, as a program's log does.
+      // The log function reports files that the library cannot read, as it would in a program.
       dispatcher_(options_of(session), session.catalogue(),
                   [&session](const std::string&, const std::string& message) { session.warn(message); }) {}
 

@@ -37,8 +37,8 @@ void on_stop_signal(int signal) {
 }
 
 // Resets what a program inherits from its parent. A parent's threads often block signals (JVM, .NET, Python), so that only
-// SIGKILL could end this process, and a parent that ignores SIGCHLD would hide how workers ended. What shells ignore on purpose
-// for a background job stays: SIGINT, SIGQUIT, SIGHUP and the signals that stop a job.
+// SIGKILL could end this process, and a parent that ignores SIGCHLD would hide how workers ended. Signals that shells ignore on
+// purpose for a background job stay ignored: SIGINT, SIGQUIT, SIGHUP and the signals that stop a job.
 void reset_inherited_signals() {
     sigset_t none;
     sigemptyset(&none);
@@ -92,7 +92,7 @@ std::vector<std::string> shipped_folders(const std::string& binary) {
 // The folder of the compiler in a build without a toolkit: installed with the command, or fetched into the build tree.
 std::vector<std::string> compiler_folders(const std::string& binary) {
     std::vector<std::string> folders = {binary.substr(0, binary.rfind('/')) + "/../" AUTOTUNE_COMPILER_FOLDER};
-    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // it is empty if a toolkit was found
+    const std::string build_tree = AUTOTUNE_BUILD_TREE_COMPILER;  // empty if a toolkit was found
     if (!build_tree.empty()) folders.push_back(build_tree);
     return folders;
 }
@@ -123,7 +123,7 @@ int run_program(const std::vector<std::string>& words) {
                             .out_failure = [&out_buffer] { return out_buffer.failure(); },
                             .err_columns = columns_of_terminal},
                            environment, *services,
-                           {.binary = "/proc/self/exe",  // workers are of this build, even if the file is replaced
+                           {.binary = "/proc/self/exe",  // so that workers run this build even if the file is replaced
                             .build = autotune::tuner::build_id(),
                             .version = AUTOTUNE_VERSION,
                             .shipped_folders = shipped_folders(binary),
@@ -132,8 +132,8 @@ int run_program(const std::vector<std::string>& words) {
     return static_cast<int>(cli.run(words));
 }
 
-// Under `ulimit -s 80` the stack of the first thread is too small for this program, and so would be those of all other threads,
-// including the compilers'. A thread of our own may have any size.
+// Under `ulimit -s 80` the stack of the first thread is too small for this program, and so are the default stacks of other
+// threads, including those of compilers. A thread that we start ourselves may have any stack size.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 bool has_little_stack() {

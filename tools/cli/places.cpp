@@ -29,7 +29,7 @@ struct PlaceKind {
 using FolderCheck = std::function<std::string(const std::string& folder)>;
 
 std::string instead_text(const std::string& why, bool is_homes, const PlaceKind& kind, const std::string& path) {
-    if (is_homes)  // All places have this cause and this remedy.
+    if (is_homes)  // If HOME is the cause, it is the same for all places, and so is the remedy.
         return why + ": " + fallback_home() +
                " is used instead, which a restart may empty; set HOME, or AUTOTUNE_DB, AUTOTUNE_CACHE_DIR and XDG_STATE_HOME";
     return why + "; " + kind.is_kept + " in " + path + " instead" + (kind.file.empty() ? "" : ", which a restart may delete") +
@@ -98,7 +98,7 @@ std::string Places::host_locks() const {
     return environment_.get("AUTOTUNE_LOCK_DIR").value_or("/run/lock/autotune");
 }
 
-// As the library finds it (src/runtime/api/settings.cpp).
+// Finds the folder as the library does (src/runtime/api/settings.cpp).
 std::string Places::labels() const {
     if (const auto named = environment_.get("AUTOTUNE_FLEET")) return *named;
     const std::string usual = xdg_folder("XDG_DATA_HOME", kDataBeneathHome);

@@ -11,8 +11,9 @@ namespace autotune::cli {
 // A folder or file in which a command stores something. No command depends on these: if the usual place cannot be used, a private
 // folder of this user under /tmp replaces it.
 struct Place {
-    std::string path;     // empty: nowhere
-    std::string warning;  // why it is not at its usual place, what is used instead and how to choose another; empty: it is
+    std::string path;  // empty: nowhere
+    // why the usual place is not used, what replaces it, and how to choose another; empty: the usual place is used
+    std::string warning;
 };
 
 // Finds the places of one run, each at its first use. Whether a place can be used is found by using it.

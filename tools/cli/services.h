@@ -57,7 +57,7 @@ class Services {
     virtual bool driver_installed() = 0;
     // Throws Error{no_gpu} naming what is missing. Creates no context.
     virtual Gpu open_gpu(int ordinal) = 0;
-    // Adds what takes longer to query and matters only for timing: NVRTC's version, the power limit.
+    // Adds facts that take longer to query and matter only for timing: NVRTC's version, the power limit.
     virtual void learn_versions(Gpu& gpu, const std::string& nvrtc_path) = 0;
     virtual CardFacts card(const Gpu& gpu) = 0;
     // Reads the load of cards; empty if NVML cannot be used, with the reason in `why`.

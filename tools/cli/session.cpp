@@ -12,7 +12,7 @@
 namespace autotune::cli {
 namespace {
 
-// This is used as the database if there is no place for one. The file does not exist and cannot be created.
+// The database if there is no place for one. This file does not exist and cannot be created.
 constexpr const char* kNoDatabase = "/nonexistent/autotune.db";
 
 bool exists(const std::string& path) {
@@ -86,7 +86,7 @@ const std::string& Session::told(const Place& place) {
     return place.path;
 }
 
-// Ends the progress line, so that a message gets a line of its own.
+// Ends the progress line, so that a message begins on a new line.
 void Session::clear_progress() {
     if (streams_.err_is_terminal) err() << "\r\x1b[K";
 }

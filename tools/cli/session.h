@@ -96,8 +96,7 @@ class Session {
     // Ends the JSON document.
     void close();
 
-    // ---- the database ----
-    // --db, else what readers find; empty: there is none.
+    // ---- the database ---- The file of --db, otherwise the one that readers find; empty: there is none.
     std::string database_path();
     // The folder of the winners that came with the product; at most one.
     std::vector<std::string> shipped() const;
@@ -154,7 +153,7 @@ class Session {
     std::optional<Catalogue> catalogue_;
     std::vector<FamilyDefinition> kernels_;
     std::vector<std::string> warnings_;  // all that were reported
-    std::size_t in_json_ = 0;            // how many of them are in a JSON object
+    std::size_t in_json_ = 0;            // how many of the warnings are in a JSON object already
     JsonDocument document_;
     std::vector<std::unique_ptr<db::WinnerStore>> stores_;  // last, because a store may warn while it closes
 };

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLANNING = ["autotune::dispatch::StoredCandidates::winners", "autotune::runtime::Instances::make", "autotune::runtime::bind"]
 LAUNCH = "autotune::gpu::Function::launch"
 FRAME = re.compile(r"^#\d+\s+(?:0x\w+ in )?(.+?) \(.*\) at (\S+):\d+$")
-# Functions that only run a lambda of their caller: templates, and the lambdas themselves.
+# Functions that only run a lambda of their caller: templates, and the lambdas' own operators.
 RUNS_A_LAMBDA = re.compile(r"^operator\(\)|<.*>")
 
 

@@ -17,12 +17,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The tests that are run; the others need a GPU, hours or a second build.
+# Only tests with these labels run; the others need a GPU, hours or a second build.
 LABELS = ["lint", "unit", "fake", "nvrtc"]
-# Seconds of a test that never ran.
+# The assumed seconds of a test that never ran.
 FIRST_GUESS = {"lint": 2, "unit": 0.05, "fake": 0.7, "nvrtc": 3}
 GUESS_ON_HOST = 0.6  # it compiles a kernel with g++
-# Seconds of a build step that ninja has never done.
+# The assumed seconds of a build step that ninja has never run.
 STEP_GUESS = 2
 
 Test = collections.namedtuple("Test", "number name program label seconds command")
@@ -102,7 +102,7 @@ class Build:
         steps = {name for name in inputs if name in self.headers and self.headers[name] & changed}
         if not steps and not inputs & changed:
             return set()
-        # Libraries and programs between them and this one: all that are linked, which is seconds too many.
+        # Also returns the libraries and programs in between: all of them are linked, which overestimates the time by seconds.
         return steps | {name for name in inputs if name.endswith((".a", ".so")) and name in self.steps} | {program}
 
     def costs(self):
@@ -157,7 +157,7 @@ def plan(build, changed, tests, budget, jobs):
             steps = build.rebuilt(program, absolute)
             if steps:
                 candidates.append((0 if is_of_component(program, components) else 1, LABELS.index(label), program, steps, group))
-        else:  # a script: it is touched if a changed file stands in its command
+        else:  # a script: it is affected if its command names a changed file
             group = [test for test in group if test.name in ("layers", "docs") or
                      any(str(ROOT / name) in test.command for name in changed)]
             candidates.append((0, LABELS.index(label), "", set(), group))
@@ -165,7 +165,7 @@ def plan(build, changed, tests, budget, jobs):
     for distance, _, program, steps, group in sorted(candidates, key=lambda each: each[:3]):
         fresh = sum(build.steps.get(step, STEP_GUESS) for step in steps - done) / jobs
         group = sorted(group, key=lambda test: test.seconds)
-        # A program of the changed component is built in any case: without it nothing is tested.
+        # A program of the changed component is built in any case, because otherwise nothing would be tested.
         if distance > 0 and seconds + fresh > budget:
             left_out += len(group)
             continue
@@ -188,7 +188,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
     parser.add_argument("--base", default="main")
-    parser.add_argument("--seconds", type=float, default=150)  # of an estimate; the bar is 180
+    parser.add_argument("--seconds", type=float, default=150)  # for the estimate; the limit is 180
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--changed", nargs="*", help="these files instead of git's")
     parser.add_argument("--plan", action="store_true")

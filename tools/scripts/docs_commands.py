@@ -31,7 +31,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", "examples/README.md", "python/README.md
 MACHINE = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus=6016\nnvml driver=580.159.04\n'
 PROGRAMS = {"autotune", "cmake", "ctest", "docker", "git", "pip", "podman", "python", "python3", "source", "sudo", "xargs"}
 MARK = re.compile(r"^<!-- (?P<kind>run|not run): (?P<prefix>[^:]+): (?P<words>.+?) -->$")
-# Placeholders for the reader's own values in backquoted commands.
+# Values for placeholders in backquoted commands.
 PLACEHOLDERS = {"S": "512x512x512", "FILE": "shapes.txt", "...": "512x512x512", "OTHER.db": "node1.db"}
 NEEDS_PROBLEM = {"tune", "sweep", "bench", "explain", "compile", "warm"}
 LIMIT_S = 60
@@ -178,7 +178,8 @@ class Runner:
         for entry in ROOT.iterdir():
             if entry.name != "build" and not entry.name.startswith(".git"):
                 (work / entry.name).symlink_to(entry)
-        # An installation writes its manifest beside its script: a copy spares the one of the real build folder.
+        # An installation writes its manifest next to its script. With a copy of the script, the manifest of the build folder
+        # stays as it is.
         script = self._build / "cmake_install.cmake"
         if script.exists():
             text = script.read_text().replace(f'"{self._build}/${{CMAKE_INSTALL_MANIFEST}}"', f'"{work}/build/release/${{CMAKE_INSTALL_MANIFEST}}"')

@@ -53,7 +53,7 @@ class Python:
     """The names that the package defines."""
 
     def __init__(self):
-        # Each op is a function of the package that its build writes.
+        # Each op is a function of the package, which the build generates.
         self.ops = {path.parent.parent.name for path in (ROOT / "kernel_templates").glob("*/op/op.cpp")}
         self.modules = {"autotune": names_of(".") | self.ops, "at": names_of("torch")}
         self.members, self.keywords = set(), {}

@@ -29,6 +29,6 @@ def documented_cpp(text):
 if __name__ == "__main__":
     path = pathlib.Path(sys.argv[1])
     lines = list(documented_c(path.read_text()) if path.suffix == ".h" else documented_cpp(path.read_text()))
-    # The first comment is of the whole file.
+    # The first comment describes the whole file.
     lines[0] = re.sub(r"^(/\*\*|///) ", rf"\1 @file {path.name} @brief ", lines[0])
     sys.stdout.write("\n".join(lines))

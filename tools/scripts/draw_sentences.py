@@ -16,9 +16,9 @@ import subprocess
 
 CODE = {".cpp", ".h", ".hpp", ".cuh", ".cu"}
 SKIPPED = {"build", ".git", "data"}
-LEAST_WORDS = 5  # names between backquotes are none
+LEAST_WORDS = 5  # names in backquotes do not count
 NO_PROSE = re.compile(r"(?:end of )?namespace\b|SPDX-|Copyright\b|clang-format o|NOLINT|\w+_(?:H|HPP|CUH|INCLUDED)_?$")
-END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\*\*\*)) +(?=[A-Z`*\[(])")  # a colon ends no sentence
+END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\*\*\*)) +(?=[A-Z`*\[(])")  # a colon does not end a sentence
 
 
 def files(root, suffixes):

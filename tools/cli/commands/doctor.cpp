@@ -192,8 +192,9 @@ std::vector<Finding> look_at_verdicts(Session& session) {
     try {
         (void)session.open_store_if_any();
         db::OpenOptions options = session.store_options();
-        options.on_warning = {};                            // the store has told them
-        std::map<std::string, std::pair<int, int>> rivals;  // all, and those that ours has won
+        options.on_warning = {};  // the store has already reported them
+        // for each rival, the number of all verdicts and of those that our kernel has won
+        std::map<std::string, std::pair<int, int>> rivals;
         for (const db::Verdict& one : db::read_verdicts(options, "")) {
             auto& [all, won] = rivals[one.rival];
             ++all;
@@ -235,7 +236,7 @@ Finding look_at_place(const std::string& name, const Place& place) {
     return place.path.empty() ? Finding{name, Health::note, place.warning} : look_at_folder(name, place.path, place.warning);
 }
 
-// Creates nothing, because commands that only read create nothing.
+// Creates no folder, because commands that only read create nothing.
 Finding look_at_database_folder(Session& session) {
     const std::string path = session.database_path();
     const Place found = session.arguments().has("db") ? Place{path, ""} : session.places().database_to_read();

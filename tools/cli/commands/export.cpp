@@ -18,7 +18,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::int64_t kNamed = 20;  // so many omitted rows are listed
+constexpr std::int64_t kNamed = 20;  // at most this many of the omitted rows are listed
 
 // The rows that were tuned here and that an import accepts, oldest first. Shipped rows are the same for everybody.
 class ExportedRows {
@@ -122,7 +122,8 @@ ExitCode print_rows(Session& session, ExportedRows& rows, const std::string& dat
         ++written;
         return session.out().good();
     });
-    const ExitCode code = rows.finish(written);  // This comes before the end of the document, which includes its warnings.
+    // Comes before the end of the document, because the document includes the warnings.
+    const ExitCode code = rows.finish(written);
     list.finish({{"written", written}, {"left_out", rows.left_out()}});
     return code;
 }

@@ -35,7 +35,7 @@ FamilyFacts facts_of(const Family& family, const Problem& problem, const std::ve
         }
         SearchSpace space = family.space(problem, device);
         facts.legal.emplace_back(device.arch(), space.count().legal);
-        // The list is ascending, and the newest architecture has the most parameter values.
+        // Architectures are in ascending order, so the space of the newest one stays. It has the most parameter values.
         facts.space = std::move(space);
     }
     return facts;

@@ -25,7 +25,7 @@ using fleet::FleetStore;
 
 constexpr std::size_t kMostStoreRows = 500;
 
-// The words after the action, with what they are for a message.
+// The word at this position after the action. `what` names it in a message.
 std::string fleet_word(Session& session, std::size_t index, const std::string& what) {
     const std::vector<std::string>& words = session.arguments().words();
     if (words.size() <= index)
@@ -143,7 +143,7 @@ struct JudgedWinners {
     std::int64_t refused = 0, of_other_versions = 0;
 };
 
-// Every winner of the store is judged as an import judges a row. What another version made can only be judged by that version.
+// Every winner of the store is judged as an import judges a row. Only the version that made a result can judge it.
 JudgedWinners judge_winners(Session& session, FleetStore& store) {
     constexpr int kAtOnce = 500;
     JudgedWinners judged;
@@ -171,7 +171,7 @@ JudgedWinners judge_winners(Session& session, FleetStore& store) {
         }
         after = lines.back().id;
     }
-    // One set of winners has one text.
+    // Sorted, so that a set of winners always has the same text.
     std::sort(judged.taken.begin(), judged.taken.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
     return judged;
 }

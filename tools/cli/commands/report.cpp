@@ -21,10 +21,10 @@ namespace autotune::cli {
 namespace {
 
 constexpr std::int64_t kProblemsByDefault = 40;
-// Only so many of the newest winners are considered, because reading a winner's rivals takes a look-up each.
+// Only this many of the newest winners are considered, because reading a winner's rivals takes a look-up each.
 constexpr std::size_t kConsidered = 1000;
 
-// The present GPU if it can be queried. A report does not need one.
+// The present GPU if it can be queried. A report can be made without a GPU.
 std::optional<Gpu> gpu_if_any(Session& session) {
     try {
         std::optional<Gpu> gpu = session.find_gpu();

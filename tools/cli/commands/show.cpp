@@ -107,10 +107,10 @@ ExitCode show_misses(Session& session, const db::WinnerStore& store, std::size_t
     return ExitCode::done;
 }
 
-// Lists how our kernels do beside torch's in a caller's program, as autotune.torch has found.
+// Lists the verdicts of autotune.torch, which compare our kernels with torch's in a caller's program.
 ExitCode show_verdicts(Session& session, const db::WinnerStore& store, std::size_t limit) {
     db::OpenOptions options = session.store_options();
-    options.on_warning = {};  // the store has told them
+    options.on_warning = {};  // the store has already reported them
     std::vector<db::Verdict> verdicts = db::read_verdicts(options, "");
     std::reverse(verdicts.begin(), verdicts.end());  // the newest first
     const std::size_t total = verdicts.size();

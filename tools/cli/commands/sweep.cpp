@@ -26,9 +26,10 @@ namespace {
 
 using State = tuner::SweepItem::State;
 
-constexpr std::array kLimits = {"budget", "trials", "patience", "target", "target-gain"};  // of the search for each problem
+// Limits of the search for each problem
+constexpr std::array kLimits = {"budget", "trials", "patience", "target", "target-gain"};
 
-// An item that ended, and whether its winner was stored.
+// A finished item, and whether its winner was stored.
 struct Swept {
     tuner::SweepItem item;
     Unstored unstored{};
@@ -59,7 +60,7 @@ Json lane_json(const tuner::LaneReport& lane) {
             {"out_because", lane.out_because.empty() ? Json(nullptr) : Json(lane.out_because)}};
 }
 
-// Reports each item as it ends, in the JSON list or as a line over the progress on a terminal. Keeps it too, so that the items
+// Reports each item when it ends: in the JSON list, or as a line above the progress line. Also keeps the items, so that those
 // before a failure are printed.
 class ItemReporter : public tuner::SweepObserver {
   public:
@@ -249,7 +250,7 @@ ExitCode dry_run(Session& session, const std::vector<Problem>& problems, const t
 // The problems for which library calls had no winner: most calls first, then the latest.
 std::vector<Problem> missed_problems(Session& session) {
     std::vector<Problem> problems;
-    std::set<std::string> known;  // keys: a problem may have been missed on several devices
+    std::set<std::string> known;  // keys, because a problem may have been missed on several devices
     for (const db::MissRow& miss : session.open_store_to_read().misses()) {
         const std::optional<Problem> problem = problem_of(session.catalogue(), miss);
         if (!problem) {
@@ -272,7 +273,7 @@ void forget_misses_of_fresh(const std::vector<Swept>& swept, db::WinnerStore& st
     try {
         if (!fresh.empty() && !store.is_read_only()) store.forget_misses(fresh, device);
     } catch (const db::DatabaseError&) {
-        // They are found fresh again.
+        // The next sweep finds these problems fresh again.
     }
 }
 

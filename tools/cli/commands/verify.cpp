@@ -35,7 +35,7 @@ class Verification {
     explicit Verification(Session& session)
         : session_(session), list_(session, {{"database", session.database_path()}}, "rows"), identities_(session.catalogue()) {}
 
-    // Reports rows that, from their text alone, cannot be used here. Needs no GPU.
+    // Reports rows that cannot be used here, as far as their text shows this. Needs no GPU.
     ExitCode check_rows(const db::WinnerStore& store, const RowFilter& filter);
     // Runs the kernels of this GPU's rows.
     ExitCode check_kernels(const Gpu& gpu, db::WinnerStore& store, const RowFilter& filter);
@@ -44,7 +44,7 @@ class Verification {
     void report(const db::Winner& row, const std::string& verdict, const std::string& detail);
     struct Race {
         const db::Winner& row;
-        std::string why;  // why it must be raced, if the user did not ask for it
+        std::string why;  // why the winner must be raced, if the user did not request it
     };
     void sort_out(const db::Winner& row, const Gpu& gpu);
     void check_answers(tuner::TuneServices& services);

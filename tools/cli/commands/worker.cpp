@@ -25,7 +25,7 @@ namespace {
 
 constexpr double kDefaultIdle_s = 30;
 constexpr double kDefaultBudget_s = 10;
-// An item takes longer than its budget: the GPU worker's start, the reference, storing.
+// An item takes longer than its budget by this much, for the GPU worker's start, the reference and storing.
 constexpr double kBesideBudget_s = 3;
 
 double parse_idle(const std::string& text, const std::string& what) {
@@ -56,7 +56,7 @@ std::string_view end_text(tuner::SweepItem::State state) {
 // Prints a line per item, for a terminal and for systemd's journal; with --json an object per line.
 class ItemPrinter : public tuner::IdleObserver, public tuner::TuneObserver {
   public:
-    // `counts_left`: whether it is known how many problems are left.
+    // `counts_left`: whether the number of remaining problems is known.
     ItemPrinter(Session& session, bool counts_left) : session_(session), counts_left_(counts_left) {}
 
     void on_item(const tuner::SweepItem& item, std::int64_t calls, std::size_t waiting) override {
@@ -158,7 +158,7 @@ struct WorkerParts {
     ItemPrinter& printer;
 };
 
-// The problems of a fleet's store in place of this host's misses.
+// Tunes the problems of a fleet's store instead of this host's misses.
 ExitCode run_for_fleet(Session& session, const WorkerParts& parts) {
     constexpr std::chrono::seconds kSendsFor{10};
     fleet::FleetLink::Options link_options{.store = store_connection(session),

@@ -18,12 +18,12 @@ enum class PathKind { none, files, folders };
 
 struct Completions {
     std::vector<Completion> words{};
-    PathKind paths = PathKind::none;  // paths fit there too; the shell completes them
+    PathKind paths = PathKind::none;  // whether paths are also allowed; the shell completes them
     bool goes_on = false;             // more may follow without a space: an item of a list, a value after '='
 };
 
 // Words that may replace the last of `words`, which are a command line without the program's name; the last may be empty or
-// incomplete. Returns only words that begin with it. Never throws: a line that cannot be understood has no completions.
+// incomplete. Returns only words that begin with it. Never throws: an invalid line has no completions.
 Completions complete(const std::vector<Command>& commands, const Catalogue& catalogue, const std::vector<std::string>& words);
 
 // The answer for the shells' scripts: "word<TAB>about" lines, then ":files", ":folders" and ":goes_on" if they apply.

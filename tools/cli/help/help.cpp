@@ -22,7 +22,7 @@ std::string left_column(const Flag& flag) {
     return "--" + flag.name + (flag.form.empty() ? "" : " " + flag.form);
 }
 
-constexpr std::size_t kWidestLeft = 24;  // a longer flag gets a line of its own
+constexpr std::size_t kWidestLeft = 24;  // after a longer flag, the description begins on the next line
 
 std::string flag_lines(const Flag& flag, std::size_t width) {
     std::string about = flag.about;

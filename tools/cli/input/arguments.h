@@ -20,9 +20,10 @@ struct Flag {
     std::string name;  // without dashes: "shape"
     std::string form;  // the form of the value, such as "MxNxK"; "LIST" means items separated by commas; empty for a switch
     std::string about;
-    bool several = false;              // may be given more than once
-    std::vector<std::string> allowed;  // all values, or all items of a LIST; empty if they are checked elsewhere
-    FlagCheck check{};                 // runs while the line is parsed, before any file, process or GPU is touched
+    bool several = false;  // may be given more than once
+    // the allowed values, or the allowed items of a LIST; empty if values are checked elsewhere
+    std::vector<std::string> allowed;
+    FlagCheck check{};  // runs while the line is parsed, before any file, process or GPU is touched
 };
 
 struct IntegerRange {
@@ -60,7 +61,7 @@ class Arguments {
 
 // The word of `allowed` that `text` spells; throws Error{usage} "`what` is one of ..., not 'text'".
 std::string parse_word(std::string_view text, const std::string& what, const std::vector<std::string>& allowed);
-// Digits with an optional sign, surrounded only by spaces; throws Error{usage} "`what` wants ..., not 'text'".
+// Digits with an optional sign and spaces around them; throws Error{usage} "`what` wants ..., not 'text'".
 std::int64_t parse_integer(std::string_view text, const std::string& what, IntegerRange range = {});
 // A finite number > 0.
 double parse_positive(std::string_view text, const std::string& what, double most = HUGE_VAL);

@@ -27,7 +27,7 @@ std::vector<std::string> kernel_paths_in(const std::vector<std::string>& words) 
         std::string path;
         if (words[i] == kFlag && i + 1 < words.size()) path = words[i + 1];
         if (words[i].starts_with(std::string(kFlag) + "=")) path = words[i].substr(kFlag.size() + 1);
-        // The parser tells of an empty one.
+        // The parser reports an empty path.
         if (!trimmed(path).empty()) paths.push_back(std::move(path));
     }
     return paths;

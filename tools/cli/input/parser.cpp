@@ -58,7 +58,7 @@ class CommandParser {
             refuse_value(error.what());
         }
         Parsed parsed{.kind = help_ ? Parsed::Kind::help : Parsed::Kind::run, .command = &command_, .arguments = {}};
-        if (help_) {  // --help is for the named op, whatever else is on the line
+        if (help_) {  // --help is about the named op, whatever else the line contains
             for (std::size_t i = 0; i < flags_.size(); ++i)
                 if (flags_[i].name == "op" && !given_[i].values.empty()) parsed.arguments.add("op", given_[i].values.back());
             return parsed;

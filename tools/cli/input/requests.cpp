@@ -35,8 +35,7 @@ void check_separators(const Op& op, const std::string& shape) {
     throw Error(ErrorCode::usage, "shape '" + shape + "': put x between extents: " + with_x.value_or(forms.front()));
 }
 
-// "n=4096,k=15" as the shape 4096x15. Names are those of the op's shape form. A piece without a name continues the list before
-// it.
+// "n=4096,k=15" as the shape 4096x15. Names are those of the op's shape form. A part without a name continues the list before it.
 std::string positional_shape(const Op& op, const std::string& shape) {
     if (shape.find('=') == std::string::npos) return shape;
     std::vector<std::string> names = split(std::string(op.shape_form()), 'x');
@@ -151,7 +150,7 @@ std::vector<Device> all_devices() {
 struct NamedElsewhere {
     const Family* family = nullptr;
     NamedConfig named{};
-    std::string arch{};  // the first architecture that has it
+    std::string arch{};  // the first architecture that has the value
 };
 
 std::vector<NamedElsewhere> all_named(Session& session, const Problem& problem) {
@@ -182,7 +181,8 @@ std::string why_not_chosen(const Problem& problem, const std::vector<Device>& de
     const std::string family(found.family->name());
     const bool is_chosen = families.empty() || std::find(families.begin(), families.end(), family) != families.end();
     if (!is_chosen) return "it is a config of " + family + ", and --family chooses " + join(families, ", ");
-    // Devices of its own architecture come first, because their reasons say more than that it needs another architecture.
+    // Devices of the family's own architecture come first, because on others the only reason is that the family needs another
+    // architecture.
     std::vector<Device> ordered = devices;
     std::stable_partition(ordered.begin(), ordered.end(), [&](const Device& device) { return device.arch() == found.arch; });
     for (const Device& device : ordered) {

@@ -16,13 +16,13 @@ const Op& op_named(Session& session, const std::string& name);
 
 // The problems that --op, every --shape and the op's options describe, in order. Throws Error{usage} for a missing or wrong one.
 std::vector<Problem> problems_of(Session& session);
-// The problems for an op that another word than --op names.
+// The problems for an op that is not named by --op but by another word of the command line.
 std::vector<Problem> problems_of_op(Session& session, const std::string& op);
-// The problems with this number for a first extent "*".
+// The problems in which a first extent "*" has this value.
 std::vector<Problem> problems_up_to(Session& session, std::int64_t most);
-// The same, also from --shapes: a file or ranges. Words of a line override flags.
+// Like problems_of(), but reads --shapes too: a file or ranges. Words of a line override flags.
 std::vector<Problem> sweep_problems_of(Session& session);
-// Whether they have one op, and so one unit and one table of rows.
+// Whether the problems are of one op, so that they share a unit and a table.
 bool are_of_one_op(const std::vector<Problem>& problems);
 
 // Refuses what choice_of() and bench_candidates_of() would refuse on every device, so that a mistake gives the same message with
@@ -39,7 +39,7 @@ std::vector<Candidate> bench_candidates_of(Session& session, const Problem& prob
 // --l2 and --streams.
 MeasuringMethod measuring_method_of(const Arguments& arguments);
 
-// Options of a tune with the choice but without search flags.
+// Options of a tune, with the families and configs that the flags choose. `default_options` reads no other flags.
 tuner::TuneOptions default_options(Session& session, const Problem& problem, const Device& device);
 tuner::TuneOptions tune_options_of(Session& session, const Problem& problem, const Device& device);
 

@@ -41,7 +41,7 @@ std::vector<std::string> expand_extent(const std::string& extent, std::string_vi
     return values;
 }
 
-// "B*M" has a batch before the first extent. Both are expanded on their own.
+// "B*M" has a batch before the first extent. Batch and extent are expanded separately.
 std::vector<std::string> expand_first_extent(const std::string& extent, std::string_view text) {
     const std::size_t star = extent.find('*');
     if (star == std::string::npos) return expand_extent(extent, text);

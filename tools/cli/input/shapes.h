@@ -15,7 +15,7 @@ std::vector<std::string> expand_shapes(std::string_view text, std::size_t extent
 
 constexpr std::size_t kMostShapes = 100'000;
 
-// One problem of a sweep file as written: the shape and its own words.
+// One problem of a sweep file, as written: the shape and the words for this problem only.
 struct ShapeLine {
     std::string shape;
     std::map<std::string, std::string> options;  // "op", "layout", "dtype", ...

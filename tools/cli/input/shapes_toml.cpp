@@ -17,7 +17,7 @@ constexpr std::size_t kLongestLine = 65'536;
 constexpr std::ptrdiff_t kMostDots = 256;  // a dotted key makes a nested table of each part, so the dots of a line are limited
 constexpr std::string_view kPlainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:*";
 
-// Reports characters that TOML forbids everywhere, before the parser sees them.
+// Reports characters that TOML forbids everywhere, before the text is parsed.
 void require_text(const std::vector<std::string>& lines, const std::string& name) {
     for (std::size_t number = 1; number <= lines.size(); ++number) {
         const std::string& line = lines[number - 1];

@@ -20,7 +20,7 @@ struct Bar {
     double value = 0;        // 0 for an entry that has only a note
     std::string text{};      // at the bar's end
     std::size_t series = 0;  // the colour, which BarChart::series names
-    std::string title{};     // is shown when the pointer rests on it
+    std::string title{};     // shown when the pointer rests on the element
 };
 
 struct BarChart {
@@ -46,7 +46,7 @@ struct Series {
     std::string name{};  // if empty, it is not in the legend
     Mark mark = Mark::dots;
     std::vector<Sample> samples{};
-    std::optional<std::size_t> colour{};  // the number of its colour; nullopt means its position in the chart
+    std::optional<std::size_t> colour{};  // the number of its colour; nullopt means the number of its position in the chart
 };
 
 struct XyChart {

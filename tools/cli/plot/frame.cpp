@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kMargin = 16;
 constexpr double kLine = 18;
-constexpr double kSubtitle_px = 11;  // the subtitle's letters are narrower on average than those of the legend and the bars
+constexpr double kSubtitle_px = 11;  // text_width() takes this size, because the subtitle's letters are narrow on average
 constexpr double kUnderLegend = 20;  // this space keeps a mark at the top of the plot from looking like a legend key
 
 // The position of each legend entry, line by line.

@@ -18,7 +18,7 @@ struct LegendEntry {
 
 // Draws heading and legend at the top; returns the height that they take.
 double draw_heading(Svg& svg, const Heading& heading, const std::vector<LegendEntry>& legend);
-// The height that they will take.
+// The height that heading and legend will take.
 double heading_height(double width, const Heading& heading, const std::vector<LegendEntry>& legend);
 
 }  // namespace autotune::plot

@@ -86,7 +86,8 @@ std::string stylesheet() {
            ".grid{stroke-width:1}.axis{stroke-width:1}.limit{stroke-width:1.5;stroke-dasharray:5 4}"
            ".curve{fill:none;stroke-width:2;stroke-linejoin:round}.whisker{stroke-width:1.5;opacity:.65}.mark{stroke:none}" +
            rules(kLight) + "@media (prefers-color-scheme:dark){" + rules(kDark) + "}" +
-           // These rules come after the colours, because a curve is never filled and a mark has no outline, whatever its series.
+           // These rules come after the colours and override them, because a curve is never filled and a mark has no outline,
+           // whatever its series.
            ".curve{fill:none}.mark{stroke:none}";
 }
 

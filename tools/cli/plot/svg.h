@@ -41,7 +41,7 @@ class Svg {
 
     // An element for a page that contains stylesheet() once.
     std::string element() const;
-    // A file of its own: with styles and background, fetching nothing.
+    // A complete file, with styles and background, that fetches nothing.
     std::string document() const;
 
   private:

@@ -70,7 +70,7 @@ bool turns_names(const XyChart& chart) {
     return widest_category(chart) + 6 > room_of_category(chart);
 }
 
-// Every how many-th name is shown. Rotated names need a line's height each, so without room only every second, third, ... is
+// The step between the names that are shown. A rotated name needs a line's height; without room only every second, third, ... is
 // shown.
 std::size_t name_step(const XyChart& chart) {
     constexpr double line = 12;
@@ -143,7 +143,7 @@ Svg draw(const XyChart& chart) {
         const Series& series = chart.series[i];
         if (!series.name.empty()) legend.push_back({series.name, series.colour.value_or(i), series.mark});
     }
-    // A heading of many lines makes the drawing higher and leaves the plot as high as it is.
+    // If the heading has many lines, the drawing becomes higher, and the plot keeps its height.
     const double grown = std::max(0.0, heading_height(chart.width, chart.heading, legend) - kUsualHeading);
     Svg svg(chart.width, chart.height + grown + extra_height(chart));
     const double top = draw_heading(svg, chart.heading, legend) + 6;

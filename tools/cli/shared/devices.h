@@ -24,8 +24,8 @@ struct CardTrouble {
 };
 CardTrouble why_not_usable(Session& session, const Gpu& gpu);  // independent of its load
 CardTrouble why_not_free(Session& session, const Gpu& gpu);
-// The GPUs that are free. With `all`, one that is not free is skipped with a warning, and Error is thrown if none is left; a
-// named one throws.
+// The GPUs that are free. With `all`, GPUs that are not free are skipped with a warning, and Error is thrown if none is left.
+// Throws Error if a named GPU is not free.
 std::vector<Gpu> free_ones(Session& session, std::vector<Gpu> gpus);
 // The GPUs that are usable for a command that waits until a GPU is idle. Their load does not matter.
 std::vector<Gpu> usable_ones(Session& session, std::vector<Gpu> gpus, bool is_all);

@@ -60,7 +60,7 @@ ExitCode run_each(Session& session, const std::vector<Problem>& problems, const 
 
 ExitCode combined(const std::vector<ExitCode>& codes) {
     if (codes.empty()) return ExitCode::done;
-    // If a result was not stored, its exit code is the most urgent.
+    // If a result was not stored, that exit code takes precedence.
     if (std::find(codes.begin(), codes.end(), ExitCode::database) != codes.end()) return ExitCode::database;
     const bool alike = std::all_of(codes.begin(), codes.end(), [&](ExitCode code) { return code == codes.front(); });
     return alike ? codes.front() : ExitCode::some_failed;

@@ -9,9 +9,9 @@ namespace autotune::cli {
 
 // --store.
 Flag store_flag();
-// --store, else AUTOTUNE_STORE; empty: neither.
+// The value of --store, else of AUTOTUNE_STORE; empty: neither is given.
 std::string store_address(Session& session);
-// How to connect to it. Throws Error{usage} if no store is named.
+// How to connect to the store. Throws Error{usage} if no store is named.
 fleet::Connection::Options store_connection(Session& session);
 // Throws Error{usage} for another text.
 void require_label_name(const std::string& name);

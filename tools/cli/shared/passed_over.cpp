@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kReasons = 3;  // that are told
 constexpr std::size_t kOtherCards = 4;
-constexpr std::size_t kLookedAt = 2'000;  // for so many rows the config is checked for its problem, which takes 0.2 ms each
+constexpr std::size_t kLookedAt = 2'000;  // rows whose config is checked for its problem, at 0.2 ms each
 
 // The reasons with their counts, the most frequent first: "REASON (12); REASON (3); other reasons (2)".
 std::string reasons_text(const std::map<std::string, std::uint64_t>& counts) {

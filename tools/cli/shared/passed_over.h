@@ -25,11 +25,11 @@ std::string portfolios_passed_over_text(Session& session);
 struct ProblemPassedOver {
     struct Row {
         db::Winner winner;
-        std::string why{};      // why it is not used; empty if it is
+        std::string why{};      // why the row is not used; empty if it is used
         std::string differs{};  // for another card the differences, otherwise empty
     };
     std::vector<Row> winners{};      // the winners of exactly this problem on this device
-    std::vector<Row> other_cards{};  // the nearest of cards with this chip; those without a reason are offers
+    std::vector<Row> other_cards{};  // the nearest winners of other cards with this chip; offered if `why` is empty
     struct Kernels {
         std::string why;
         int count = 0;
@@ -38,7 +38,7 @@ struct ProblemPassedOver {
 };
 ProblemPassedOver passed_over_for(Session& session, const db::WinnerStore& store, const Problem& problem, const Device& device);
 void add_passed_over_json(Json& json, const ProblemPassedOver& passed_over);
-// Lines without line ends; none if all rows are used and no other card is known.
+// Lines without line ends. No lines if all rows are used and there are no winners of other cards.
 std::vector<std::string> passed_over_lines(const ProblemPassedOver& passed_over);
 
 }  // namespace autotune::cli

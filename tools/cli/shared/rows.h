@@ -39,10 +39,10 @@ std::string shape_of(const db::Winner& winner);
 
 // Whether this version can use a stored row: one rule for all commands that read rows. Called once per row.
 struct RowWorth {
-    std::string why_not{};    // why it is not served: a clause; empty: it is
-    bool is_old = false;      // it belongs to another version of its family; a build with that version may use it
-    bool is_refused = false;  // `import` refuses it in every version: its family does not have its config, or its evidence is
-                              // impossible
+    std::string why_not{};  // why it is not served, as a clause; empty if it is served
+    bool is_old = false;    // it belongs to another version of its family; a build with that version may use it
+    // `import` refuses it in every version: its family does not have its config, or its evidence is impossible
+    bool is_refused = false;
 };
 RowWorth worth_of(TemplateIdentities& identities, const db::Winner& winner);
 // Announces how long worth_of() takes for this many rows, if that is long.

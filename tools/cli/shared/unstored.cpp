@@ -40,7 +40,7 @@ Unstored save_unstored_winner(Session& session, const db::Winner& winner, const 
     if (because.empty()) return {};
     Unstored unstored{.because = because, .file = "", .line = records::to_json_line(winner)};
     Places& places = session.places();
-    // The usual folder of the state is tried too, because one line may fit where nothing else does.
+    // The usual folder of the state is tried too: one line may fit into it, even if it is too full for everything else.
     for (const std::string& folder : {places.state().path, places.usual_state_folder(), places.cache().path,
                                       make_fallback_home().empty() ? fallback_home() : ""}) {
         if (folder.empty() || make_private_folders(folder) != 0 || !append_line(folder + kFileName, unstored.line)) continue;

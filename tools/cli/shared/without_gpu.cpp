@@ -20,7 +20,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr int kCompiledByDefault = 24;  // so many take about ten seconds on two cores
+constexpr int kCompiledByDefault = 24;  // this many take about ten seconds on two cores
 constexpr std::int64_t kShownByATune = 5;
 
 tuner::CompileOptions compile_options_of(Session& session, const Problem& problem, const Device& device) {
@@ -31,7 +31,7 @@ tuner::CompileOptions compile_options_of(Session& session, const Problem& proble
             .keep_folder = arguments.text("keep")};
 }
 
-// Why compiled kernels are not stored, or "". It is checked again at the end, because a disk may be full by then.
+// Why compiled kernels are not stored, or "". Checked again at the end, because the disk may be full by then.
 std::string why_not_cached(Session& session) {
     const Place& cache = session.places().cache();
     return cache.path.empty() ? cache.warning : jit::CubinCache(cache.path).why_not_usable();
@@ -57,7 +57,7 @@ std::size_t shown_rows(const Arguments& arguments, std::int64_t otherwise, std::
 
 // The kind of a run of compile_for(), and whether it compiled a kernel.
 struct Purpose {
-    bool is_tune = false;  // it is a tune that found no GPU
+    bool is_tune = false;  // whether it is a tune that found no GPU
     bool has_kernels = false;
 };
 

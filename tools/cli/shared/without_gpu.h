@@ -21,7 +21,7 @@ void check_arch_is_the_gpus(Session& session, const std::vector<Problem>& proble
 // Ranks and compiles for each device and problem, prints, fills the cubin cache: the command `autotune compile`.
 ExitCode compile_for(Session& session, const std::vector<Device>& devices, const std::vector<Problem>& problems);
 
-// The best stored winner for the problem on any device of the architecture, shipped or the user's own, among those that may be
+// The best stored winner for the problem on any device of the architecture, among shipped winners and the user's own that may be
 // served.
 std::optional<db::Winner> winner_on_record(const Catalogue& catalogue, const db::WinnerStore& store, const Problem& problem,
                                            const Device& device);

@@ -11,7 +11,7 @@ namespace autotune::cli {
 
 std::string page_style();
 
-// Nothing for an empty text.
+// A paragraph; nothing for an empty text.
 std::string html_paragraph(const std::string& text, const std::string& classes = "");
 
 // Drawings in rows, as many per row as fit. In a narrow window a wide drawing scrolls on its own.

@@ -16,7 +16,7 @@ using plot::Sample;
 using plot::Series;
 using plot::XyChart;
 
-constexpr double kChart_px = 460;  // This fits into a narrow window, and a wide window has room for three in a row.
+constexpr double kChart_px = 460;  // This width fits into a narrow window, and a wide window has room for three charts in a row.
 constexpr double kWide = 20;       // an axis is logarithmic if slowest / fastest is at least this
 
 std::vector<const db::StoredTrial*> timed(const std::vector<db::StoredTrial>& trials) {
@@ -37,7 +37,7 @@ bool spreads_wide(const std::vector<const db::StoredTrial*>& trials) {
     return time_us(*most) > kWide * time_us(*least);
 }
 
-// The series with this name. It is made at its first use.
+// The series with this name, made at its first use.
 Series& series_of(XyChart& chart, const std::string& name) {
     for (Series& series : chart.series) {
         if (series.name == name) return series;

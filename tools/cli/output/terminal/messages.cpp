@@ -103,7 +103,7 @@ std::string printable_json(std::string_view text) {
 }
 
 std::size_t whole_characters(std::string_view text) {
-    constexpr std::size_t kLongest = 4;  // the longest UTF-8 character and our longest escape sequence have so many bytes
+    constexpr std::size_t kLongest = 4;  // the longest UTF-8 character and our longest escape sequence have this many bytes
     for (std::size_t back = 1; back <= std::min(kLongest - 1, text.size()); ++back) {
         const unsigned lead = byte_at(text, text.size() - back);
         const bool is_continued = lead >= 0x80 && lead < 0xC0;

@@ -8,7 +8,7 @@
 namespace autotune::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kLeastGap{100};  // readers need no more than ten updates a second
+constexpr std::chrono::milliseconds kLeastGap{100};  // people need at most ten updates per second
 constexpr std::size_t kUnknownColumns = 80;
 
 std::string_view phase_text(tuner::Phase phase) {

@@ -14,7 +14,7 @@ namespace autotune::cli {
 struct Benched {
     Problem problem;
     tuner::BenchResult result;
-    std::optional<UntunedChoice> untuned{};  // the choice for its row, if it was requested
+    std::optional<UntunedChoice> untuned{};  // the library's choice for the untuned row, if that row was requested
 };
 
 // How much slower the untuned choice was than the winner in the same rounds, 0.04 for 4 %; nullopt if one of them did not race.

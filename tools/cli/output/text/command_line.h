@@ -12,8 +12,8 @@ namespace autotune::cli {
 // A word for the shell, quoted if necessary.
 std::string shell_word(const std::string& word);
 
-// The flags that describe the problem, in the fewest words: "--op bgemm --shape 64x64x64 --layout nt". Of names of the op that
-// need as many words, the one on the command line is preferred, then the op's own.
+// The flags that describe the problem, in the fewest words: "--op bgemm --shape 64x64x64 --layout nt". If several names of the op
+// need equally few words, the one on the command line is preferred, then the op's own.
 std::string problem_flags_text(const Catalogue& catalogue, const Problem& problem, const Arguments& arguments);
 
 // The flags of the current command line that other commands accept too and that say where to work: --db, --device, --templates.

@@ -19,7 +19,7 @@ class CommonWords {
     // First all rows are added, then rows are named. `text`: the group, a space, words.
     void add(const std::string& text);
     void add(const Candidate& candidate) { add(candidate.to_string()); }
-    // The group, and the words that not every row of it has.
+    // The group, and the row's words without those that all rows of the group have.
     std::string name(const std::string& text) const;
     std::string name(const Candidate& candidate) const { return name(candidate.to_string()); }
     // The words left out of names, one group per line, and an empty line; empty if nothing was left out.

@@ -18,7 +18,7 @@ Standing standing_of(const db::Evidence& evidence);
 std::string_view standing_word(Standing standing);
 
 // Evidence in words, a sentence or two each. Shared by explain and report.
-std::string result_text(const db::Winner& winner);     // who is fastest, and by how much; comes first
+std::string result_text(const db::Winner& winner);     // which kernel is fastest, and by how much; comes first
 std::string rival_text(const db::Evidence& evidence);  // the fastest rival compared with the winner; empty if none raced
 // By how much the winner wins, with the interval.
 std::string wins_text(const db::Winner& winner, const Op& op, const Problem& problem);
@@ -35,10 +35,10 @@ std::string measured_text(const db::Winner& winner);    // the device, the date 
 
 // Whether a winner may still be served, and what would make it fresh.
 struct Freshness {
-    bool usable = true;     // its family and template are those of this version
-    bool stale = false;     // it can be used, but was measured under other conditions
+    bool usable = true;     // its family and template have this version's identity
+    bool stale = false;     // the winner can be used, but was measured under other conditions
     std::string because{};  // why it is not fresh; empty: it is
-    // Complete commands, each of which makes it fresh.
+    // Complete commands; each of them makes the winner fresh.
     std::vector<std::string> remedies{};
 };
 // `today` nullopt: no GPU to compare with. `arguments`: of the current command line, whose --db and the like are repeated in

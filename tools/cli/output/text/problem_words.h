@@ -7,7 +7,7 @@
 
 namespace autotune::cli {
 
-// Words that distinguish problems of one op, besides their extents. Works for any op.
+// The words that distinguish problems of one op besides their extents. Works for any op.
 
 // Element types of the tensors: "f16" if they are equal, else one each: "e4m3,e4m3,bf16".
 std::string dtype_text(const Problem& problem);
@@ -15,7 +15,7 @@ std::string dtype_text(const Problem& problem);
 // Attributes that do not only repeat a tensor's element type, such as layout and accumulator.
 std::vector<Attribute> own_attributes(const Problem& problem);
 
-// Such attributes that are equal in all problems. REQUIRES: not empty.
+// The own attributes that are equal in all problems. REQUIRES: not empty.
 std::vector<Attribute> shared_attributes(const std::vector<Problem>& problems);
 
 // Names of such attributes that differ, in the op's order, except one that always equals the element type.
