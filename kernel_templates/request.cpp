@@ -16,7 +16,7 @@ namespace {
 
 enum class Parsed { number, no_number, too_large };
 
-// Digits with an optional sign, nothing else.
+// Accepts only digits with an optional sign.
 Parsed parse_integer(std::string_view text, std::int64_t& value) {
     const char* const end = text.data() + text.size();
     const auto [stopped, code] = std::from_chars(text.data(), end, value);
@@ -186,8 +186,8 @@ std::vector<int> parse_alignments(const RequestOptions& options, std::size_t ele
 
 namespace {
 
-// Bytes of the elements, each counted as often as it is repeated, or bytes that they span, whichever is more; nullopt if that
-// exceeds 64 bits.
+// The larger of two numbers: the bytes of all elements, each counted as often as it is repeated, and the bytes that the elements
+// span. nullopt if it exceeds 64 bits.
 std::optional<std::int64_t> largest_size(const Tensor& tensor) {
     std::optional<std::int64_t> elements = 1, last = 0;
     for (const Dim& dim : tensor.dims) {

@@ -37,5 +37,5 @@ __device__ __forceinline__ e5m2 from_f32<e5m2>(f32 value) {
     return {static_cast<u8>(fp8_pair(e5m2{}, value, 0.0F))};
 }
 
-// Its bits are the upper half of an f16.
+// The bits of an e5m2 are the upper half of an f16's bits.
 __device__ __forceinline__ f32 to_f32(e5m2 x) { return to_f32(f16{static_cast<u16>(x.bits << 8)}); }

@@ -34,7 +34,7 @@ struct Layout {
         for (int i = 0; i < 5; ++i) last += (extent[i] - 1) * stride[i];
         return elements() == 0 ? 0 : last + 1;
     }
-    // Whether an element has this distance. REQUIRES: each stride is at least the span of the smaller ones.
+    // Whether an element lies at this distance from the first one. REQUIRES: each stride is at least the span of the smaller ones.
     __device__ bool holds(i64 at) const {
         bool is_done[5] = {};
 #pragma unroll 1
@@ -147,7 +147,7 @@ __device__ void add_wrong(CompareResult& mine, u64 index) {
 // `bits`: the element as it is stored, whose value is `out`.
 __device__ void add_element(CompareResult& mine, const Format& format, u64 bits, f64 expected, f64 bound, u64 index) {
     const bool is_exact = bound == 0.0;
-    // Not every 64-bit integer is a double, so that `expected` holds the bits.
+    // Not every 64-bit integer is a double, so `expected` holds the bits.
     if (is_exact && format.is_integer() && format.bits() == 64) {
         if (bits_from_f64(expected) != bits) add_wrong(mine, index);
         return;

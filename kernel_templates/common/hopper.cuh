@@ -37,9 +37,9 @@ __device__ __forceinline__ void barrier_arrive_remote(u32 barrier, u32 rank) {
         "r"(rank)
         : "memory");
 }
-// Waits until the phase with that parity has completed; in each try the hardware suspends the thread for a while. The guarded memory is
-// read and written by TMA and wgmma, which order their accesses themselves. With .cluster scope on arrivals and waits, each became a fence
-// of the whole block, and blocks in clusters of two ran 1.5 times slower (H200, 2026-11-21).
+// Waits until the phase with that parity has completed; in each try the hardware suspends the thread for a while. The barrier
+// guards memory that TMA and wgmma read and write, and these order their accesses themselves. With .cluster scope, each arrival
+// and wait became a fence for the whole block, and blocks in clusters of two took 1.5 times as long (H200, 2026-11-21).
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
     asm volatile(
         "{\n .reg .pred done;\n"

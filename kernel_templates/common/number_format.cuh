@@ -81,7 +81,8 @@ AUTOTUNE_EVERYWHERE Word encode_integer(const Format& format, double value) {
     return (is_negative ? ~whole + 1 : whole) & mask;
 }
 
-// The largest error of rounding `value` to the format once: half the distance to the next number. 0 if no double is so small.
+// The largest error of rounding `value` to the format once: half the distance to the next number. 0 if this is too
+// small for a double.
 AUTOTUNE_EVERYWHERE double half_spacing(const Format& format, double value) {
     if (format.is_integer()) return 0.5;
     const int least = 1 - format.bias();

@@ -146,7 +146,7 @@ __device__ __forceinline__ void multiply(Sums<Acc>& sums, const u32 (&a)[operand
                      : "memory");                                                                                                \
     }
 
-// Row-major, rows `stride` elements apart.
+// Stores the tile row by row. Rows begin `stride` elements apart.
 template <int m, class Acc>
 __device__ __forceinline__ void store(u32 address, const Sums<Acc>& sums, int stride) {
     if constexpr (m == 16) {

@@ -24,7 +24,7 @@ struct FillPlace {
 // The value of one element under `fill`, rounded to the tensor's type.
 double fill_value(const Fill& fill, DType type, const FillPlace& place);
 
-// A whole tensor as values in stored order, span() of them; gaps are NaN.
+// All span() values of a tensor in stored order; gaps are NaN.
 std::vector<double> filled_tensor(const Fill& fill, const Tensor& tensor, int index, std::uint64_t seed);
 
 }  // namespace autotune

@@ -60,13 +60,14 @@ struct HarnessLayout {
 // it must have the bits of the expected value rounded once to the type.
 struct CompareResult {
     std::uint64_t violations = 0;
-    std::uint64_t first_wrong_complement = 0;  // ~(lowest wrong index), 0 if none: first_wrong() reads it
-    double max_ratio = 0;                      // largest error / bound; 0 / 0 is 0, anything above a zero bound is kInfiniteRatio
+    // the complement of the lowest wrong index, or 0 if there is none; first_wrong() converts it
+    std::uint64_t first_wrong_complement = 0;
+    double max_ratio = 0;  // largest error / bound; 0 / 0 is 0, anything above a zero bound is kInfiniteRatio
     double sum_error2 = 0;
     double sum_expected2 = 0;
     std::uint64_t nan_count = 0;  // NaN although a number was expected
-    double max_accumulation = 0;  // the largest (error - rounding) / (bound - rounding), with rounding = half a unit in the last
-                                  // place
+    // The largest (error - rounding) / (bound - rounding), with rounding = half a unit in the last place
+    double max_accumulation = 0;
     std::uint64_t expected_nan = 0;  // elements whose expected value is NaN
 
     // The lowest wrong element, by its number in the logical order. REQUIRES: violations > 0.
@@ -78,7 +79,7 @@ constexpr double kInfiniteRatio = 1e300;
 // The largest change that rounding a number once to the type can make: half the distance to the next number of the type.
 double half_spacing(DType type, double value);
 
-// Does to one element what autotune_compare does: used by host-side tests and for samples.
+// Compares one element in the same way as autotune_compare. Used by host-side tests and for samples.
 void compare_element(CompareResult& result, DType type, std::uint64_t bits, double expected, double bound, std::uint64_t index);
 
 // ||out - expected|| / ||expected||; 0 if there is no error, kInfiniteRatio if only the expected norm is 0.

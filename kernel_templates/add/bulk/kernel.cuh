@@ -27,8 +27,8 @@ constexpr int accesses = tile_bytes / access_bytes / threads;  // accesses of a 
 constexpr int elements_per_access = access_bytes / static_cast<int>(sizeof(Element));
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
-// How many steps ago the stage was used that a step of the loop refills. A stage that a bulk store reads is refilled one step
-// later, when it has long been read.
+// A step of the loop refills the stage that was used this many steps ago. A stage that a bulk store reads is refilled one step
+// later, when the store has long read it.
 constexpr int lag = bulk_store && stages > 1 ? 1 : 0;
 static_assert(align_a == 16 && align_b == 16 && align_c == 16, "bulk copies move aligned units of 16 bytes");
 static_assert(accesses * access_bytes * threads == tile_bytes, "the threads share a tile evenly");
@@ -43,7 +43,7 @@ struct Arrays {
 
 struct Stage {
     u32 a, b;  // the shared addresses of the two tiles
-    u32 full;  // the barrier for the arrival of both
+    u32 full;  // the barrier for the arrival of both tiles
 };
 
 __shared__ u64 full_barriers[stages];
@@ -58,7 +58,7 @@ __device__ __forceinline__ u32 bytes_of(const Arrays& arrays, i64 tile) {
     return static_cast<u32>(smaller<i64>(arrays.bytes - tile * tile_bytes, tile_bytes));
 }
 
-// Requests nothing beyond the last tile.
+// Requests the share's next tile; requests nothing beyond the last tile.
 __device__ __forceinline__ void request(const Arrays& arrays, const Stage& stage, i64 tile) {
     if (tile >= arrays.tiles) return;
     const u32 bytes = bytes_of(arrays, tile);

@@ -7,12 +7,12 @@
 namespace autotune::add {
 namespace {
 
-// The time of a launch in a stream of kernels that trigger nothing early.
+// The time of a launch in a stream whose kernels do not let the next one start early.
 constexpr double kLaunch_us = 1.1, kEarlyLaunch_us = 1.17;
 constexpr double kLatency_us = 0.8;       // the time of a load that misses every cache, under load
 constexpr double kReachableShare = 0.93;  // the share of the memory's peak that is reached with reads and writes mixed
 constexpr double kSmBytesPerClock = 64;   // between an SM and L2
-constexpr double kBlockStart_us = 0.004;  // an SM is busy for this time when a block starts
+constexpr double kBlockStart_us = 0.004;  // the time for which the start of a block occupies an SM
 constexpr double kAccessClocks = 0.4;     // clocks of a warp's access that other work does not hide
 
 }  // namespace

@@ -56,7 +56,7 @@ std::vector<OpOption> AddOp::options() const {
 }
 
 std::vector<TensorForm> AddOp::tensors() const {
-    // A tensor may have any of these dimensions; its elements count as one row.
+    // A tensor may have any of these dimensions; all its elements together are one row.
     const std::vector<std::string> dims = {"d0", "d1", "d2", "d3", "d4"};
     return {{"a", Access::in, dims}, {"b", Access::in, dims}, {"c", Access::out, dims, false, "may be a or b"}};
 }

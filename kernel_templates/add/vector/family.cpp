@@ -13,7 +13,7 @@ using add::View;
 
 constexpr std::int64_t kMostGridX = 2147483647;
 constexpr std::int64_t kMostRegisters = 255;  // the most that a thread can have
-constexpr std::int64_t kOtherRegisters = 24;  // a thread needs so many for addresses and counters, besides the loaded runs
+constexpr std::int64_t kOtherRegisters = 24;  // registers that a thread needs for addresses and counters, besides the loaded runs
 constexpr std::int64_t kWidestAccessBytes = 16;
 
 // clang-format off

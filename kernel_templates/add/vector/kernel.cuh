@@ -36,7 +36,7 @@ struct Run {
     u32 words[run_words];
 };
 
-// Elements that start at a multiple of `bytes`; only those below `valid` are accessed, and the first of them is at `at`.
+// Loads one access, whose first element is number `at` of the run.
 template <int bytes>
 __device__ __forceinline__ void load_access(Run& run, const Element* from, int at) {
     const Element* const source = from + at;
@@ -75,7 +75,8 @@ __device__ __forceinline__ void store_access(const Run& run, Element* to, int at
     }
 }
 
-// A run whose first `valid` elements exist: whole runs in accesses as wide as alignment allows, others element by element.
+// Loads a run whose first `valid` elements exist. A whole run is loaded in accesses as wide as alignment allows, any other run
+// element by element.
 template <int align>
 __device__ __forceinline__ void load_run(Run& run, const Element* from, i64 valid) {
     constexpr int bytes = smaller(access_bytes, align);

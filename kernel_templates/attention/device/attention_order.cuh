@@ -9,9 +9,9 @@ namespace attention {
 // otherwise the last of them run alone.
 enum Order : int {
     heads_outside = 0,            // blocks take the tiles of a head one after the other
-    heads_outside_reversed = 1,   // the same, from the last tile to the first
+    heads_outside_reversed = 1,   // blocks take the tiles of a head from the last to the first
     longest_first = 2,            // blocks take the last tile of every head, then the one before it
-    longest_first_in_groups = 3,  // the same for `order_heads` heads at a time, so that their keys stay in L2
+    longest_first_in_groups = 3,  // like longest_first, but for `order_heads` heads at a time, so that their keys stay in L2
 };
 
 struct BlockTile {

@@ -46,7 +46,7 @@ struct Sequence {
 // Packed sequences, one after the other. Offsets come from memory: whatever their values, the kernel reads and writes nothing
 // outside the tensors, and computes no more rows than the longest length that the launch was planned for.
 struct Packing {
-    const int *q_offsets, *kv_offsets;  // one more than there are sequences
+    const int *q_offsets, *kv_offsets;  // the offsets, one more than there are sequences
     int total_q, total_kv;
     int bottom_right;  // 1: the last query of a sequence sees its last key
 
@@ -74,8 +74,8 @@ struct Call {
     int first_q;  // the first query of the sequence that of_batch() chose
 #endif
 
-    // The call for one batch only. Without packing it is the same call; else it has the sequence's lengths, bounds and first
-    // rows.
+    // The call for one batch. Without packing it is this call; otherwise it has the lengths, bounds and first rows of the
+    // sequence.
     __device__ __forceinline__ Call of_batch(int b) const {
         Call call = *this;
 #if ATTENTION_PACKED

@@ -56,7 +56,7 @@ template <int columns, int rows>
 __device__ __forceinline__ u64 descriptor_along_rows(u32 address) {
     return matrix_descriptor(address, rows * span_of(columns) * 2, 8 * span_of(columns) * 2, span_of(columns) * 2);
 }
-// Byte offsets of the i-th 16 columns of a tile of `rows` rows, and of its i-th 16 rows.
+// The byte offsets of columns 16 i to 16 i + 15 of a tile of `rows` rows, and of rows 16 i to 16 i + 15.
 template <int columns, int rows>
 __device__ __forceinline__ constexpr u32 columns16(int i) {
     return i * 16 / span_of(columns) * (rows * span_of(columns) * 2) + i * 16 % span_of(columns) * 2;

@@ -107,7 +107,7 @@ __device__ __forceinline__ void multiply_values(f32 (&sums)[bands][tiles_v][4], 
     }
 }
 
-// Nothing to do: copies fill rows up to whole steps.
+// Does nothing, because copies fill rows up to whole steps.
 __device__ __forceinline__ void clear_padding(u32, u32) {}
 
 __device__ __forceinline__ void pack_weights(Fragment (&weights)[steps_k], const f32 (&scores)[tiles_k][4]) {

@@ -12,8 +12,8 @@ constexpr int tiles_v = 4 * groups_v;
 static_assert(is_same<Element, f32>, "operands are f32");
 static_assert(align_q >= 4 && align_k >= 4 && align_v >= 4, "whole elements");
 
-// Rows with `ld` elements from one to the next. Lanes that read together access all banks: two rows of 64 bytes, or the first,
-// third, fifth and seventh of eight rows, 32 bytes each.
+// Rows that begin `ld` elements apart, so that the lanes that read together use different banks. They read 64 bytes of two rows, or
+// 32 bytes of the first, third, fifth and seventh of eight rows.
 template <int ld_>
 struct F32Rows {
     static constexpr int ld = ld_;

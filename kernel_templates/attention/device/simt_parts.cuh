@@ -91,7 +91,7 @@ struct Place {
     __device__ __forceinline__ Place()
         : x(threadIdx.x / lane_step % threads_x),
           y(threadIdx.x / (threads_x * lane_step) * lane_step + threadIdx.x % lane_step) {}
-    // Neighbouring threads have neighbouring rows, both of the block's own and of a tile.
+    // Neighbouring threads have neighbouring rows, both among the block's own rows and among the rows of a tile.
     __device__ __forceinline__ int own(int i) const { return i * threads_y + y; }
     __device__ __forceinline__ int other(int i) const { return i * threads_x + x; }
     __device__ __forceinline__ int turn() const { return turn_of_row(y); }  // XOR mask of all its own rows

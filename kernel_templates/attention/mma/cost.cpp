@@ -62,7 +62,7 @@ double predict_us(const attention::View& view, const Config& config, const Devic
     const double blocks = tiles_q * heads;
     const double resident =
         std::min(static_cast<double>(g.blocks_per_sm(device)), std::max(1.0, std::floor(blocks / sms + 0.999)));
-    // Warps of this and of other blocks use the idle time of each unit. A third block per SM was no faster than two.
+    // While one warp waits, warps of this block and of others use the units. A third block per SM brought no gain over two.
     const double busy = resident * static_cast<double>(g.warps);
     const double overlap = std::min(0.57, busy / 14);
     const double overhead = kBarrierClocks * (g.stages == 1 ? 2.6 : 1.0) / resident;

@@ -17,7 +17,7 @@ using attention_mma::Geometry;
 using attention_mma::ResolvedConfig;
 
 constexpr std::int64_t kMostRegisters = 255;
-// The heads that run together should have so many bytes of keys and values: half of a large L2.
+// The heads that run together should have this many bytes of keys and values: half of a large L2.
 constexpr std::int64_t kGroupBytes = 32 << 20;
 
 std::vector<Constraint> constraints(const View& view, const Device& device) {

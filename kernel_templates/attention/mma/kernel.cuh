@@ -22,8 +22,8 @@ constexpr int warps = ${warps};
 constexpr int stages = ${stages};
 constexpr bool q_in_registers = ${q_in_registers};
 constexpr bool smem_swizzle = ${smem_swizzle};  // XOR of 16-byte chunks; otherwise rows are padded by one chunk
-constexpr int masking = ${masking};             // 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only
-                                                // partial ones are masked
+// 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only partial ones are masked
+constexpr int masking = ${masking};
 constexpr bool lazy_rescale = ${lazy_rescale};  // rescales only when the old peak is too small by 2^8
 constexpr int resident_blocks = ${resident_blocks};
 // clang-format on
@@ -100,8 +100,8 @@ __device__ __forceinline__ void weigh(f32 (&scores)[bands][tiles_k][4], f32 (&su
 #pragma unroll
             for (int n = 0; n < tiles_k; ++n)
                 here = fmaxf(here, fmaxf(scores[band][n][2 * half], scores[band][n][2 * half + 1]));
-            here = __fmul_rn(largest_of_row(here), slope);  // must not be fused with a subtraction: an unchanged peak must give a
-                                                            // factor of 1
+            // Must not be fused with a subtraction, because an unchanged peak must give a factor of exactly 1
+            here = __fmul_rn(largest_of_row(here), slope);
             if constexpr (lazy_rescale) {
                 if (here > before + lazy_log2 || before == attention::minus_infinity()) peak = fmaxf(before, here);
             } else {

@@ -39,7 +39,7 @@ Band band_at(const Problem& problem, std::int64_t diagonal) {
 Band band_of(const Problem& problem, std::int64_t q_len, std::int64_t kv_len) {
     Band band = band_at(problem, is_bottom_right(problem) ? kv_len - q_len : 0);
     if (!band.has_high) return band;
-    // Bounds beyond the keys mean the same as these, and small bounds keep sums small.
+    // Bounds beyond the keys have the same effect as these, and small bounds keep sums small.
     band.high = std::min(band.high, kv_len);
     band.low = band.has_low ? std::max(band.low, -q_len) : 0;
     return band;
@@ -192,7 +192,7 @@ std::vector<Problem> edge_case_problems(const Problem& problem) {
         neighbours.push_back(make_problem(spec));
     };
     const std::int64_t keys = std::min(view.kv_len, kMostKeys);
-    if (view.is_packed) add(1, 1, false);            // some sequences have no rows
+    if (view.is_packed) add(1, 1, false);            // includes a case in which some sequences have no rows
     if (view.q_len * view.group() <= kDecodeRows) {  // families for few rows refuse problems with more rows
         for (const std::int64_t kv_len : {std::int64_t{1}, std::int64_t{63}, std::int64_t{257}, keys + 1}) {
             add(view.q_len, kv_len, false);

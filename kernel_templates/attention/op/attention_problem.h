@@ -69,7 +69,7 @@ struct View {
     std::int64_t rows() const { return q_heads * total_q; }    // the rows of all heads and batches
     Band band_of_lengths(std::int64_t queries, std::int64_t keys) const;
     bool is_masked() const { return band.has_low || band.has_high; }
-    // (query, key) pairs that the mask lets see each other, over all batches and heads.
+    // Pairs of a query and a key that it sees, over all batches and heads.
     double visible_pairs() const;
 };
 
@@ -78,8 +78,8 @@ struct Spec {
     std::int64_t b = 1, q_heads = 1, q_len = 1, d = 0;
     std::optional<std::int64_t> kv_heads, kv_len, dv;  // nullopt means as many or as long as those of the queries
     bool is_packed = false;
-    std::optional<std::int64_t> total_q, total_kv;  // for packed sequences; nullopt: half the rows of `b` sequences of the
-                                                    // longest length
+    // For packed sequences; nullopt: half the rows of `b` sequences of the longest length
+    std::optional<std::int64_t> total_q, total_kv;
     DType type = DType::bf16;
     bool is_tf32 = false;
     std::string mask = "none";
@@ -173,7 +173,7 @@ std::vector<Binding> facts_with_packing(const Problem& problem);
 // packed sequences also offsets, their rows and whether masks end at the bottom right.
 std::vector<Argument> arguments(const Problem& problem);
 
-// The arguments that packed sequences append to those.
+// The arguments that packed sequences append to those of arguments().
 std::vector<Argument> packing_arguments(const View& view);
 
 // Scores that a tiled kernel computes: those of every tile in which some row sees a key, over all heads.

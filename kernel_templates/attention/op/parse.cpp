@@ -188,7 +188,7 @@ void parse_extents(const std::string& shape, Spec& spec) {
     spec.b = n[0], spec.q_heads = n[1], spec.q_len = n[2], spec.d = n[3];
 }
 
-// An option that repeats a part of a long shape must agree with it.
+// An option that repeats a part of a long shape must agree with the shape.
 void settle(const char* name, std::optional<std::int64_t> given, std::optional<std::int64_t>& value) {
     if (given && value && *value != *given)
         refuse(std::string(name) + " is " + std::to_string(*given) + ", but the shape says " + std::to_string(*value));

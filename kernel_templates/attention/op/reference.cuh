@@ -16,7 +16,7 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int rows = 8;               // rows for each block
-constexpr int groups = threads / dv;  // so many groups of threads share the keys in the weighted sums
+constexpr int groups = threads / dv;  // this many groups of threads share the keys in the weighted sums
 
 struct Bounds {
     f64 weight, per_product, per_exponent, least_weight, output, least, lse;
@@ -155,7 +155,7 @@ __device__ void judge(Shared& shared, const Tile& tile, const Bounds& bounds, co
 #pragma unroll
             for (int r = 0; r < rows; ++r) {
                 const f64 weight = shared.weights[r][i];
-                if (weight == -1.0) continue;  // not seen, so its value does not matter
+                if (weight == -1.0) continue;  // the key is not seen, so its value does not matter
                 value_sum[r] += weight * value;
                 magnitude[r] += (weight * (bounds.weight + of_scores[r]) + bounds.least_weight) * fabs(value);
             }

@@ -13,7 +13,7 @@ namespace {
 using attention::ceil_div;
 using attention::View;
 
-// The heads that run together should have so many bytes of keys and values: half of a large L2.
+// The heads that run together should have this many bytes of keys and values: half of a large L2.
 constexpr std::int64_t kGroupBytes = 32 << 20;
 
 // clang-format off

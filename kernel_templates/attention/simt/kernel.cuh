@@ -22,8 +22,8 @@ constexpr int threads = ${threads};
 constexpr int threads_x = ${threads_x};
 constexpr int thread_q = ${thread_q};    // queries of a thread
 constexpr int thread_k = ${thread_k};    // keys of a thread in a tile
-constexpr int masking = ${masking};      // 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only partial
-                                         // ones are masked
+// 0: every tile is visited; 1: tiles that no query sees are skipped; 2: and only partial ones are masked
+constexpr int masking = ${masking};
 constexpr int unroll = ${unroll};        // steps of a part
 constexpr int part = ${part};            // columns of keys, and rows of values, that are loaded together, at most
 constexpr int stages = ${stages};        // slots of parts

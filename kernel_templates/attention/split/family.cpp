@@ -16,7 +16,7 @@ using attention::ceil_div;
 using attention::View;
 
 constexpr std::int64_t kRows = 16;       // rows for each warp
-constexpr std::int64_t kMostRows = 128;  // with more rows per head of keys, families with tiles are faster
+constexpr std::int64_t kMostRows = 128;  // if a head of keys has more rows, families with tiles are faster
 constexpr std::int64_t kMostRegisters = 255;
 constexpr std::int64_t kMostClusterBlocks = 16;
 // How the parts of a head's blocks are joined.
@@ -215,8 +215,9 @@ LaunchPlan AttentionSplit::plan(const Problem& problem, const Config& config, co
 // limit it.
 double bytes_per_us(const View& view, const Config& c, const Device& device, double bytes, double resident) {
     constexpr double kLatency_us = 0.86, kReachableShare = 0.92, kOfSm = 95e3, kLoaded = 0.79, kLoadedOfOneTile = 1.1;
-    constexpr double kStreamed = 60e6;  // cache hints matter above so many bytes
-    constexpr double kLong = 500e6;  // above so many bytes no hint is best: none of the winners of all five such problems has one
+    constexpr double kStreamed = 60e6;  // cache hints matter above this many bytes
+    // Above this many bytes no hint is best: none of the winners of all five such problems has one
+    constexpr double kLong = 500e6;
     const auto real = [](std::int64_t value) { return static_cast<double>(value); };
     const double blocks = real(lines_of(view) * c["splits"]), sms = device.identity.sm_count;
     const double of_warp =
@@ -247,8 +248,8 @@ double unevenness(const View& view, const Config& c, const Device& device, doubl
 
 double join_us(const Config& c) {
     if (c["splits"] == 1)
-        return c["join"] == kByLastBlock ? 0 : 0.5;  // with one split nothing is joined, and all values give the same kernel; the
-                                                     // others are ranked later
+        // With one split nothing is joined and every `join` gives the same kernel, so all but one of them are ranked later
+        return c["join"] == kByLastBlock ? 0 : 0.5;
     const double once = c["join"] == kBySecondKernel ? 1.8 : c["join"] == kByCluster ? 1.15 : 1.2;
     return once + 0.03 * static_cast<double>(c["splits"]);
 }

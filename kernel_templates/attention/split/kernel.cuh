@@ -39,8 +39,8 @@ namespace {
 constexpr int threads = 32 * warps;
 constexpr int rows = 16;
 constexpr int tile_keys = 16 * key_steps;
-constexpr int pieces_d = d / 32;   // a row has so many pieces of 16 bytes for each of four lanes
-constexpr int pieces_v = dv / 64;  // a row has so many pieces of 16 bytes for each of eight lanes
+constexpr int pieces_d = d / 32;   // pieces of 16 bytes of a row for each of four lanes
+constexpr int pieces_v = dv / 64;  // pieces of 16 bytes of a row for each of eight lanes
 static_assert(sizeof(Element) == 2 && !tf32, "operands are 16-bit");
 static_assert(d % 32 == 0 && dv % 64 == 0, "whole loads of 16 bytes");
 static_assert(align_q == 16 && align_k == 16 && align_v == 16, "whole loads of 16 bytes");
@@ -73,7 +73,7 @@ struct LoadIf {
     __device__ __forceinline__ void operator()(Words& to, const Element* from) const { load_words_if(is_wanted, to, from); }
 };
 
-// Rows of a head of keys or values, from this lane's columns on: an address takes a single wide multiplication.
+// Rows of a head of keys or values. `first` points at this lane's columns, so an address takes a single wide multiplication.
 struct HeadRows {
     const char* first;
     u32 row_bytes;
@@ -524,7 +524,7 @@ __device__ __forceinline__ u32 counted(u32* counter, u32 last) {
 // Blocks of one head and band of rows are neighbours: splits innermost, then bands, heads, batches.
 struct BlockPlace {
     int split, band, b, kv_head;
-    i64 line;  // the index of head and band
+    i64 line;  // the index of the head and the band of rows
 };
 
 __device__ __forceinline__ BlockPlace block_place(int bands) {
@@ -558,7 +558,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const int row_count = q_len * group, band_row = place.band * rows;
     const int count = min(rows, row_count - band_row);
 
-    // Distributes the tiles of the block's rows to the splits, then to their warps.
+    // Distributes the tiles of keys that the block's rows see to the splits, and then to the warps of each split.
     const int first_row = pair_of(band_row, group, q_len).query;
     const int last_row = pair_of(band_row + count - 1, group, q_len).query;
     const int begin = mask.first_tile(first_row, tile_keys), end = mask.end_tile(last_row, tile_keys);

@@ -100,13 +100,13 @@ double predict(const View& view, const ResolvedConfig& s, double key_tiles, cons
     const auto tiles = static_cast<double>(grid.tiles);
     const auto items = static_cast<double>(grid.all_items());
     const double columns = static_cast<double>(padded(view.d) + padded(view.dv));
-    // A step of one block; blocks on one SM share its tensor cores.
+    // The time of a block's step. Blocks on one SM share its tensor cores.
     const double step_us = static_cast<double>(s.block_q() * s.block_k) * columns / kMacsPerClock / rate(view, s) *
                            static_cast<double>(s.blocks_per_sm) * kRatedClock / std::max(device.clock_mhz, 1.0);
     const double steps = key_tiles / std::max(tiles, 1.0);  // average for a tile
     double time = 0;
     if (grid.most_steps > 0) {
-        // Parts have nearly equal length; then they are added.
+        // Parts have nearly equal length. After they are computed, they are added.
         const double part = static_cast<double>(grid.most_steps) * step_us;
         time = key_tiles * step_us / room + 0.12 * part + items / sms * item_us(view, s) * 1.6 + 2.5 + 0.02 * items;
     } else if (view.band.has_high && !view.band.has_low) {

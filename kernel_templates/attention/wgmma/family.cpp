@@ -22,8 +22,8 @@ using attention_wgmma::ResolvedConfig;
 using gemm::i32;
 using std::int64_t;
 
-constexpr int64_t kOtherRegisters = 32;  // a thread needs so many besides accumulators and weights
-constexpr int64_t kOtherOfProduct = 30;  // ptxas needs so many for one wgmma, besides its accumulators
+constexpr int64_t kOtherRegisters = 32;  // registers that a thread needs besides accumulators and weights
+constexpr int64_t kOtherOfProduct = 30;  // registers that ptxas needs for one wgmma, besides its accumulators
 
 constexpr auto rule = rules_by<ResolvedConfig>();
 

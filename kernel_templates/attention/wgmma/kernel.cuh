@@ -5,8 +5,8 @@
 // of the second, and V is read along its stored rows, so nothing is transposed. Keys are processed from the last visible tile to
 // the first: tiles that a mask or the end of the keys cuts come first, those cut by a window's left side last, and between them
 // no score is compared with a bound.
-// overlap: the scores of the next tile are issued before this tile's weights are multiplied with V, and their softmax runs under
-// that product. order_groups: consumer warpgroups alternate, so that one's softmax runs under another's products.
+// overlap: the scores of the next tile are issued before this tile's weights are multiplied with V, and their softmax overlaps
+// that product. order_groups: consumer warpgroups alternate, so that one's softmax overlaps another's products.
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
 #define ATTENTION_PACKED ${packed}
@@ -23,12 +23,12 @@ constexpr int stages = ${stages};        // stages of K, and as many of V
 constexpr int q_buffers = ${q_buffers};
 constexpr int blocks_per_sm = ${blocks_per_sm};
 constexpr int overlap = ${overlap};
-constexpr int order_groups = ${order_groups};  // the consumer warpgroups alternate: 0: not, 1: in issuing products, 2: in the
-                                               // exponentials
+// The consumer warpgroups alternate: 0: not, 1: in issuing products, 2: in the exponentials
+constexpr int order_groups = ${order_groups};
 constexpr int rescale = ${rescale};            // O is rescaled 0: in each step, 1: only if a maximum grew by more than 8 in log2
 constexpr int producer = ${producer};          // 1: a separate warpgroup loads, 0: the consumer warpgroup does
-constexpr int schedule = ${schedule};          // 0: one tile per block, 1: persistent, tiles distributed in advance, 2:
-                                               // persistent, tiles from a counter
+// 0: one tile per block, 1: persistent, tiles distributed in advance, 2: persistent, tiles from a counter
+constexpr int schedule = ${schedule};
 // ---- end of parameters ----
 // clang-format on
 #include "attention/device/call.cuh"
@@ -69,7 +69,7 @@ struct Problem {
     int items;          // work items of a head: tiles of Q or, if their keys are divided, parts of them
     int all_items;      // items of all heads
     int heads_at_once;  // heads whose tiles are distributed alternately, so that their K and V stay in L2
-    int longest_first;  // 1: the last rows of a head come first
+    int longest_first;  // 1: the last rows of a head are processed first
     int most_steps;     // largest number of key tiles in a part; 0: keys are not divided
 #if ATTENTION_PACKED
     attention::Packing packing;
@@ -189,7 +189,7 @@ struct Loads {
           first_q(batch.first_q + work.row0),
           first_kv(batch.first_kv) {}
 
-    // `parity`: of the round in which the stage is filled.
+    // `parity`: the parity of the round in which the stage is filled.
     __device__ __forceinline__ void load_k(int at, u32 parity, int n) const {
         barrier_wait(shared.k_empty(at), parity ^ 1);
         barrier_expect(shared.k_full(at), k_bytes);
@@ -211,7 +211,7 @@ struct Loads {
 
 // ---- the producer ----
 
-// Work without rows means the end.
+// A work item without rows tells the consumers that no work is left.
 __device__ __forceinline__ void publish(u32 to, const Work& work) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(work.row0), "r"(work.head), "r"(work.batch),
                  "r"(work.item)
@@ -653,7 +653,7 @@ __device__ __forceinline__ void consume(const Shared& shared, const Problem& p, 
         if constexpr (schedule == 0) break;
     }
     if constexpr (order_groups != 0)
-        if (group == 0) take_turn(group);  // the last turn was passed on to this group
+        if (group == 0) take_turn(group);  // waits for the last turn, which was passed on to this group
 }
 
 // Both roles in one warpgroup. One of its threads loads Q and as many tiles of keys and values as there are stages. It loads each

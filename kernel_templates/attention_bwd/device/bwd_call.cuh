@@ -17,7 +17,7 @@ namespace attention {
 
 template <class Element>
 struct BwdCall {
-    Call<Element> forward;  // its o and lse are inputs here
+    Call<Element> forward;  // the forward pass; its o and lse are inputs here
     const Element* d_o;
     Element *d_q, *d_k, *d_v;
     Strides do_strides, dq_strides, dk_strides, dv_strides;

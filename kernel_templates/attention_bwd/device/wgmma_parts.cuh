@@ -63,7 +63,7 @@ __device__ __forceinline__ void issue_along_rows(float (&c)[columns / 2], const 
         WgmmaFromRegisters<columns, Element>::template run<1>(c, &a[4 * i], descriptor_at(b, rows16<columns>(i)), 1);
 }
 
-// Does this for the runs of 8 columns from `begin` to `end`.
+// Packs sums in pairs as elements, for the runs of 8 columns from `begin` to `end`.
 template <class Element, int begin = 0, int end = -1, int count>
 __device__ __forceinline__ void pack(const float (&s)[count], u32 (&p)[count / 2]) {
 #pragma unroll

@@ -37,7 +37,7 @@ enum DqPath : int64_t { kFromRegisters = 0, kBulk = 1, kOrdered = 2 };
 constexpr int64_t kMostShared = 227 << 10;  // the largest shared memory of a block
 constexpr int64_t kTicketBytes = 16;        // the ticket has its own bytes unless tiles fill shared memory
 constexpr int64_t kTicketInts = 4;          // the ticket's ints come before the counters of each tile
-constexpr int64_t kAdders = 2;              // so many threads add in order, with a counter each
+constexpr int64_t kAdders = 2;              // this many threads add in order, each with a counter of its own
 
 // clang-format off
 #define ATTENTION_BWD_ONE_PASS_PARAMETERS(ROW) \
@@ -111,8 +111,8 @@ bool grows(const View& view) {
     return view.band.has_high && !view.band.has_low;
 }
 
-// The two vectors of rows and the counters. They lie in dQ if it is large enough, else at the start of the workspace, before the
-// sums.
+// The bytes of the two vectors of rows and of the counters. They lie in dQ if it is large enough, else at the start of the
+// workspace, before the sums.
 int64_t scratch_bytes(const View& view, const ResolvedConfig& s) {
     return 2 * vector_bytes(view) + counter_bytes(view, s);
 }
@@ -181,7 +181,8 @@ class AttentionBwdOnePass final : public StructuredFamily {
             {"dQ is added in no fixed order although the problem is deterministic",
              {"dq_path"},
              rule([=](const ResolvedConfig& s) { return !view.is_deterministic || s.dq_path == kOrdered; })},
-            // One group cannot hold dQ of 128 columns.
+            // Such a tile is allowed with a single group, and with 128 columns, because a single group cannot hold dQ of 128
+            // columns.
             {"a tile has twice the keys that there are", {"groups"}, rule([=](const ResolvedConfig& s) {
                  return s.groups == 1 || s.k_rows() < 2 * view.kv_len || padded(view.d) == 128;
              })},

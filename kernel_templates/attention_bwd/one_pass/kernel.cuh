@@ -82,7 +82,7 @@ struct Shared {
     __device__ __forceinline__ u32 dq_full(int i) const { return barriers + (2 * stages + 1 + i) * 8; }
     __device__ __forceinline__ u32 dq_empty(int i) const { return barriers + (2 * stages + 1 + dq_buffers + i) * 8; }
     __device__ __forceinline__ u32 ticket() const { return dq_empty(dq_buffers); }
-    // Up to the end of the ticket.
+    // The bytes up to the end of the ticket
     static constexpr u32 bytes = k_bytes + v_bytes + stages * (q_bytes + do_bytes + 2 * row_bytes) + ds_buffers * ds_bytes +
                                  (is_staged ? dq_buffers * dq_bytes : 0) + (2 * stages + 1 + 2 * dq_buffers) * 8 + 8;
 };
@@ -374,7 +374,7 @@ struct Step {
             if (to.tile < whole_first || to.tile >= whole_end) cut_scores(s, to.tile);
             if constexpr (early_dv != 2) weigh(s, of_rows);
             if constexpr (early_dv == 2) {
-                // Products of the first half run under the weights of the second.
+                // Products of the first half overlap the computation of the second half's weights.
                 constexpr int half = block_q / 32;
                 const u32 tile_q = q + at.at * (Shared::q_bytes / 16), tile_do = d_o + at.at * (Shared::do_bytes / 16);
                 weigh<0, half>(s, of_rows);

@@ -1,5 +1,5 @@
 // The tiles of queries that meet a tile of keys, and the order in which tiles of keys add to the gradient of a tile of queries.
-// Device and host share the text. Include attention/device/mask.cuh first, which each of them finds under another name.
+// Device and host share the text. Include attention/device/mask.cuh first, because device and host find it under different names.
 #pragma once
 
 namespace attention_bwd {

@@ -89,7 +89,7 @@ __device__ void judge_rows(Shared& shared, const bool (&is_seen)[rows], const El
     }
 }
 
-// Sums of a column over everything that the block goes through.
+// Sums of a column over all rows that the block visits.
 struct ColumnSums {
     f64 value[rows], error[rows];
 

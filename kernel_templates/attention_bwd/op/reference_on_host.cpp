@@ -9,7 +9,7 @@ namespace {
 // One pair of a query and a key that it sees.
 struct Pair {
     double p, ps;              // the weight, and the weight times (dp - delta)
-    double p_error, ps_error;  // the errors that are allowed for both
+    double p_error, ps_error;  // the allowed errors of p and ps
 };
 
 class Sums {

@@ -80,7 +80,7 @@ Bounds bounds_of(const View& view, const OpTest& test) {
     bounds.weight = 2 * weight_error(view) + input + sum_error(view);
     bounds.product = 4 * kUnit * (2 + std::sqrt(static_cast<double>(std::max(view.d, view.dv)))) + 2 * input;
     bounds.exponent = 8 * kUnit;
-    // f16 weights underflow, and so do the numbers that they are multiplied with.
+    // f16 weights underflow, and so do the numbers by which they are multiplied.
     if (view.type == DType::f16)
         bounds.least += underflow_roundoff(view.type) * 16 * std::sqrt(static_cast<double>(view.kv_len + view.q_len));
     return bounds;

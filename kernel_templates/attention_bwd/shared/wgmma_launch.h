@@ -20,7 +20,7 @@ void add_strides(std::vector<Argument>& to, const attention::Strides& strides);
 std::int64_t padded_rows(const View& view);
 std::int64_t vector_bytes(const View& view);
 
-// How many of `heads` are processed together: those whose other side takes up to `mib`; 0: one.
+// How many of `heads` are processed together, so that the tensors of the other side take at most `mib`; with 0 it is one.
 std::int64_t heads_at_once(const View& view, std::int64_t mib, std::int64_t other_len, std::int64_t heads);
 
 // The place of data that is needed until dQ is written: the workspace, or dQ itself.
@@ -31,7 +31,7 @@ bool dq_holds(const View& view, std::int64_t bytes);
 
 // The kernel that prepares both vectors, which lie at the start of the scratch.
 LaunchStep prepare_step(const View& view, Scratch scratch);
-// The first arguments of the kernels that use them: four maps and the vectors.
+// The first arguments of both passes: four maps and the vectors.
 std::vector<Argument> pass_arguments(const Problem& problem, const View& view, Scratch scratch, std::int64_t query_rows,
                                      std::int64_t key_rows);
 
@@ -39,7 +39,7 @@ std::vector<Argument> pass_arguments(const Problem& problem, const View& view, S
 // arguments follow.
 void add_key_arguments(std::vector<Argument>& to, const View& view);
 
-// Bindings of all these families: element_type, d, dv, has_low, has_high.
+// Bindings of all families on wgmma: element_type, d, dv, has_low, has_high.
 std::vector<Binding> wgmma_facts(const Problem& problem);
 
 }  // namespace autotune::attention_bwd

@@ -57,7 +57,7 @@ struct Geometry : ResolvedConfig {
         return own * (columns_d + columns_v) / threads_x + std::max(scores, passes == 1 ? dq_registers() : 0) + kOther;
     }
     bool reads_weights() const { return own * other >= 32; }
-    // The quads of queries in the pass that adds to dQ, where 16 threads share a quad (kernel.cuh).
+    // How many groups of 4 queries a thread has in the pass that adds to dQ. 16 threads share a group (kernel.cuh).
     std::int64_t dq_quads() const { return tile / (threads / 16 * 4); }
     std::int64_t dq_registers() const {
         const std::int64_t runs = ceil_div(columns_d, 64);

@@ -282,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(threads, resident_blocks)
     const int kv_heads = q_heads / group;
     const int tiles_k = (kv_len + block - 1) / block;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_k, batches * kv_heads, kv_heads, order, 1);
-    // Most queries see the first keys: if long tiles come first, those of the first keys do.
+    // Most queries see the first keys, so if long tiles come first, the tiles of the first keys do.
     const int own_tile = order == attention::heads_outside ? at.tile : tiles_k - 1 - at.tile;
     const int first = own_tile * block, last = min(first + block, kv_len) - 1;
     const auto seen = attention::seen_from_keys(call.forward.mask<has_low, has_high>(), q_len);

@@ -287,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(32 * k_warps, resident_blocks)
     const int kv_heads = q_heads / group;
     const int tiles_k = (kv_len + block_k - 1) / block_k;
     const attention::BlockTile at = attention::block_tile(blockIdx.x, tiles_k, batches * kv_heads, kv_heads, order, 1);
-    // Most queries see the first keys: if long tiles come first, those of the first keys do.
+    // Most queries see the first keys, so if long tiles come first, the tiles of the first keys do.
     const int own_tile = order == attention::heads_outside ? at.tile : tiles_k - 1 - at.tile;
     const int first_row = own_tile * block_k, last_row = min(first_row + block_k, kv_len) - 1;
     const auto seen = attention::seen_from_keys(call.forward.mask<has_low, has_high>(), q_len);

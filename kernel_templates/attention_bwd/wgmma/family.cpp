@@ -177,7 +177,7 @@ LaunchStep key_step(const Problem& problem, const View& view, const ResolvedConf
     step.dynamic_smem_bytes = static_cast<std::size_t>(s.k_smem_bytes(view));
     step.arguments = pass_arguments(problem, view, Scratch::workspace, s.k_block_q, s.k_rows());
     add_key_arguments(step.arguments, view);
-    // Most queries see the first keys, so these come first in any order.
+    // Most queries see the first keys, so the first keys come first in each of these orders.
     for (const int64_t value : {tiles, all, heads_at_once(view, s.l2_group_mib, view.q_len, view.kv_heads), int64_t{0}})
         step.arguments.push_back(i32(value));
     return step;

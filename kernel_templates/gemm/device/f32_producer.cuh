@@ -9,7 +9,7 @@ namespace {
 // ---- the order of work ----
 
 struct Extents {
-    // M and n are in the multiplication's coordinates, and tiles are those of a whole cluster.
+    // m and n are in the multiplication's coordinates; the tiles are those of a whole cluster.
     int m, n, k, batch, tiles_m, tiles_n, group, raster;
     __device__ __forceinline__ int steps() const { return (k + block_k - 1) / block_k; }
     __device__ __forceinline__ int tiles() const { return tiles_m * tiles_n * batch; }
@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_operand(u32 to, const TensorMap* map, u32 b
     static_assert(k_major || extent % (32 * shares) == 0, "a share is whole slabs");
 #pragma unroll
     for (int box = 0; box < boxes; ++box) {
-        const int row = share * (extent / shares) + box * 32;  // in slabs and in rows alike, a row has 128 bytes
+        const int row = share * (extent / shares) + box * 32;  // a row has 128 bytes both in slabs and in rows along K
         const int x = k_major ? k : first + row, y = k_major ? first + row : k;
         if constexpr (shares > 1)
             load_box_multicast(to + row * 128, map, barrier, x, y, batch, policy_normal, static_cast<unsigned short>(mask));
@@ -76,7 +76,8 @@ __device__ __forceinline__ void produce(const Ring& ring, const Extents& s, cons
             at.next(ring.stages);
         }
     }
-    // A peer may still arrive on this block's barriers, so the block stays until its ring is empty: then all peers have arrived.
+    // Other blocks of the cluster may still arrive on this block's barriers, so the block stays until its ring is empty. Then all
+    // of them have arrived.
     if constexpr (cluster_blocks > 1) {
         for (int stage = 0; stage < ring.stages; ++stage) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);

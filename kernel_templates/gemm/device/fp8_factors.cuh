@@ -66,7 +66,7 @@ struct BlockScales {
     i64 line_stride, line_k, block_k_stride;
     int next_block;
     int lines_left;    // the index of the operand's last line, counted from `lines`
-    int second_block;  // number of this thread's columns before the next block begins
+    int second_block;  // the number of this thread's columns before the next block of scales
 
     __device__ __forceinline__ BlockScales(const Scales& scales, const Extents& s, const Tile& tile, int row0) {
         if constexpr (scale_mode != 3) return;
@@ -95,7 +95,7 @@ struct BlockScales {
 constexpr int in_blocks = swap_ab ? block_m : block_n;
 constexpr bool lies_across_blocks = scale_mode == 3 && in_blocks % scale_block != 0 && scale_block % in_blocks != 0;
 constexpr int touched_blocks = scale_block % in_blocks == 0 ? 1 : 2;  // at most
-// The number of elements of its first block of scales that come before the tile.
+// The number of elements of the tile's first block of scales that come before the tile.
 __device__ __forceinline__ int place_in_block(const Tile& tile) { return (swap_ab ? tile.m0 : tile.n0) % scale_block; }
 
 // Block scales in a stage of the ring. There is one for each line of the tile, then a chunk of 16 bytes for each block that the

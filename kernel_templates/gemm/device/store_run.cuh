@@ -31,7 +31,7 @@ __device__ __forceinline__ void store_run(const Acc* sums, const Pack<Out, width
     if (is_whole) store_pack<Out, width>(c, pack);
 }
 
-// The same, reading the old values of C here.
+// Reads the old values of C itself.
 template <int width, class Acc, class Out>
 __device__ __forceinline__ void store_run(const Acc* sums, Out* c, f32 alpha, f32 beta, int valid) {
     if (valid <= 0) return;  // Returns before the read: otherwise the compiler reads all of a tile first, and spills.

@@ -8,22 +8,23 @@ namespace {
 
 // Fitted to 960 trials, in a stream on an H200 and an H100 (docs/results/untuned.md): the ratio of measured to predicted time
 // deviates by 15 %. Some constants absorb other effects: plain loads do not reach the full rate of memory, for example.
-constexpr double kStartUs = 1.12;  // a launch, with its work before the first load and after the last
-// If k is contiguous, the compiler issues the loads of so many accesses before the first product.
+constexpr double kStartUs = 1.12;  // the time of a launch, including its work before the first load and after the last
+// If k is contiguous, the compiler issues the loads of this many accesses before the first product.
 constexpr std::int64_t kAtOnce = 5;
-constexpr double kRoundUs = 0.367;             // a thread waits so long for a round of its loads, or for five of its accesses
+constexpr double kRoundUs = 0.367;             // time that a thread waits for loads that were issued together
 constexpr double kLoadUs = 0.00167;            // extra time for each of these loads
 constexpr double kWarpUs = 0.0211;             // start of one warp of a block
 constexpr double kMeetingUs = 0.247;           // the time to add sums in shared memory
 constexpr double kResidentThreads = 1024;      // threads that an SM holds at once
-constexpr double kIssuesPerClock = 2.17;       // the rate that this kernel reaches; an SM can reach four
+constexpr double kIssuesPerClock = 2.17;       // instructions per clock that this kernel issues; an SM can issue four
 constexpr double kClocksOfLine = 0.616;        // clocks of L1 for each line of 128 bytes that a warp's load touches
 constexpr double kShareOfMemory = 1.02;        // the share of memory's rate that plain loads reach
 constexpr double kBytesBeside = 30.9;          // extra bytes per run of neighbouring lines, in sectors that other runs read too
 constexpr double kInstructions = 117.0;        // instructions outside the loop
-constexpr double kClocksOfInstruction = 5.85;  // to fetch an instruction and execute it once
+constexpr double kClocksOfInstruction = 5.85;  // clocks to fetch an instruction and execute it once
 constexpr double kInstructionsOfAccess = 8.0;  // addresses and conditions
-// Many loads wait for each other: above this many bytes some products took five times the prediction. gemm/gemv is for those.
+// Many loads wait for each other. Above this many bytes some products took five times the predicted time. gemm/gemv serves such
+// products.
 constexpr double kKnownBytes = 2.039e6;
 constexpr double kDoubt = 0.141;
 

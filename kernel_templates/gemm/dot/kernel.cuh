@@ -1,5 +1,6 @@
-// C = alpha A B + beta C where C has few rows or few columns and the product is small: dot products on CUDA cores, in as few
-// instructions as do it. Each runs once or a few times there, and fetching them takes longer than memory does. X is the operand
+// C = alpha A B + beta C where C has few rows or few columns and the product is small: dot products on CUDA cores with as few
+// instructions as possible. Each instruction runs only a few times, so fetching instructions takes longer than memory accesses. X
+// is the operand
 // with more lines (rows of A or, with swap_ab, columns of B), Y the other. `lanes` threads share a line of X, each every lanes-th
 // access of it.
 // - k contiguous in X: an access is as many k as the alignment of its rows allows, lanes are neighbours.

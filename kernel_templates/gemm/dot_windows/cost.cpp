@@ -10,8 +10,8 @@ using std::int64_t;
 
 // Fitted to 1,465 trials of 122 products, most of them random, in a stream on an H200 (docs/results/untuned.md): the ratio of
 // measured to predicted time deviates by 21 %. Some constants absorb other effects.
-constexpr double kStartUs = 1.46;           // a launch, with its work before the first load and after the last
-constexpr double kRoundUs = 0.573;          // a thread waits so long for a round of its windows
+constexpr double kStartUs = 1.46;           // the time of a launch, including its work before the first load and after the last
+constexpr double kRoundUs = 0.573;          // time that a thread waits for a round of its windows
 constexpr double kWindowUs = 0.0327;        // extra time for each of these windows
 constexpr double kLoadOfYUs = 0.00535;      // extra time for each element of Y that a window is multiplied by
 constexpr double kWarpUs = 0.0232;          // start of one warp of a block
@@ -21,15 +21,15 @@ constexpr double kClusterUs = 1.01;         // the time to place a cluster and t
 constexpr double kClusterBlockUs = 0.0101;  // extra time for each block of the cluster
 constexpr double kClusterWaves = 1.26;  // a factor relative to single blocks, because a cluster waits until all of its blocks fit
 constexpr double kEdgesUs = 0.194;      // the time for elements outside of whole windows, if k is contiguous in X
-constexpr double kIssuesPerClock = 1.55;        // the rate that this kernel reaches; an SM can reach four
+constexpr double kIssuesPerClock = 1.55;        // instructions per clock that this kernel issues; an SM can issue four
 constexpr double kClocksOfLine = 0.364;         // clocks of L1 for each line of 128 bytes that a warp's load touches
 constexpr double kShareOfMemory = 1.09;         // the share of memory's rate that such loads reach
 constexpr double kReadAgain = 0.39;             // the share of X that blocks of other columns reload; most of it is in L2
 constexpr double kLinesBeside = 18.2;           // lines that a block reads but does not store, if lines are contiguous in X
 constexpr double kBytesInFlight = 1.139e4;      // bytes in flight per SM at which memory reaches its full rate
 constexpr double kInstructionsOfWindow = 1.79;  // addresses and conditions
-constexpr double kInstructionsOfY = 2.48;       // to read an element and convert it
-constexpr double kInstructionsOfApart = 3.69;   // to read an element whose k are not contiguous and convert it
+constexpr double kInstructionsOfY = 2.48;       // instructions to read an element and convert it
+constexpr double kInstructionsOfApart = 3.69;   // instructions to read and convert an element if k is not contiguous
 
 // Multiplies instead of calling pow(), because a plan makes hundreds of predictions.
 double fourth_power(double a) {

@@ -20,7 +20,7 @@ using gemm::Streams;
 using std::int64_t;
 
 constexpr int64_t kOtherRegisters = 40;     // addresses, and elements of Y
-constexpr int64_t kStaticSmem = 48 * 1024;  // a kernel may use so much without opting in to more
+constexpr int64_t kStaticSmem = 48 * 1024;  // shared memory that a kernel may use without opting in to more
 
 // ---- the space ----
 

@@ -7,7 +7,7 @@ namespace autotune::dot_windows {
 using std::int64_t;
 
 int64_t ResolvedConfig::block_lines(const gemm::Streams& x) const {
-    // This also works for one group, because configs are predicted before rules refuse them.
+    // Also works for one group, because times are predicted before rules refuse a config.
     return x.x_along_k ? groups() * rows : kWindow * std::max<int64_t>(1, groups() - 1);
 }
 

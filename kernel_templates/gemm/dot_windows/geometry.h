@@ -13,7 +13,7 @@ namespace autotune::dot_windows {
 
 inline constexpr std::int64_t kWindow = 8;  // elements of a load of 16 bytes
 
-// How many of these lie along K.
+// The number of a window's elements that lie along K.
 inline std::int64_t window_k(const gemm::Streams& x) {
     return x.x_along_k ? kWindow : 1;
 }
@@ -32,7 +32,8 @@ inline std::int64_t window_k(const gemm::Streams& x) {
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_DOT_WINDOWS_PARAMETERS)
 
-    // The number of groups of lanes. If k is contiguous in X, a block reads so many lines at once, else so many windows at one k.
+    // The number of groups of lanes. If k is contiguous in X, a block reads this many lines at once, otherwise this many windows
+    // at one k.
     std::int64_t groups() const { return std::max<std::int64_t>(1, threads / lanes); }
     // Threads that share the K of a line, in all blocks of a cluster.
     std::int64_t all_lanes() const { return lanes * cluster_k; }

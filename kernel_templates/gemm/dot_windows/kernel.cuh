@@ -46,7 +46,7 @@ struct Operands {
     const In *x, *y;
     i64 ldx, ldy;
     int lines, k;
-    int first_column, last_column;  // columns of Y; those after the last read the last one, and are not stored
+    int first_column, last_column;  // columns of Y. A later column repeats the last one's reads and is not stored
 
     __device__ __forceinline__ const In* line_of_y(int c) const {
         return y + min(first_column + c, last_column) * (y_along_k ? ldy : 1);
@@ -271,8 +271,8 @@ __device__ __forceinline__ void add(Sums& sums, const Operands& from, int first_
 
 // Adds the share of helper number `helper` of the sums of element (line, column) of the block, then adds all shares.
 __device__ __forceinline__ f32 add_up(const Sums& sums, int shift, int group, int lane, int line, int column, int helper) {
-    // Neighbouring windows are in neighbouring words, because for all threads of a warp with one shift an element has the same
-    // position in its window.
+    // The window is the last index, so that neighbouring windows are in neighbouring words. Threads of a warp with the same shift
+    // read the same position of their windows.
     __shared__ f32 left[lanes][columns][window][groups + 1];
 #pragma unroll
     for (int e = 0; e < window; ++e) {

@@ -8,13 +8,13 @@ namespace {
 
 // Fitted to 930 trials, most of them of random problems, in a stream on an H200 and an H100: the deviation is 17 %
 // (docs/results/untuned.md).
-constexpr double kSpareRegisters = 20;       // the compiler uses so many more than the minimum
+constexpr double kSpareRegisters = 20;       // registers that the compiler uses beyond the minimum
 constexpr double kBytesInFlight = 1849;      // bytes in flight per SM at which memory reaches half of its rate
 constexpr double kBytesPerClockOfSm = 25.6;  // the rate at which one SM reads from L2
 constexpr double kBytesPerClockOfY = 1502;   // rate at which L2 serves blocks that all read the same Y
-constexpr double kClocksOfStep = 92.6;       // in each step a warp waits so long for shared memory and its own sums
+constexpr double kClocksOfStep = 92.6;       // clocks that a warp waits in each step for shared memory and its own sums
 constexpr double kStartUs = 4.25;
-// A kernel that fits next to its predecessor gains so much, because it reads while that one ends.
+// A kernel that fits next to its predecessor gains this time, because it reads while that one ends.
 constexpr double kEarlierUs = 0.251;
 constexpr double kElementOfCUs = 0.466;         // the time for each element of a thread, if C is read
 constexpr double kReadingThroughShared = 1.52;  // a factor relative to reading into registers
@@ -78,7 +78,7 @@ double elements(const Streams& x, const Grid& grid, const ResolvedConfig& s) {
     return std::ceil(a_block / static_cast<double>(s.cluster != 0 ? s.split_k : 1));
 }
 
-// Rows that are not aligned are read in smaller pieces: 5 % longer for twice as many accesses.
+// Rows that are not aligned are read in smaller pieces. Twice as many accesses take 5 % longer.
 double unaligned(const Streams& x) {
     const double halvings = std::log2(16.0 / static_cast<double>(std::min(x.align_x, x.align_y)));
     return 1.0 + 0.0513 * halvings;
@@ -110,9 +110,9 @@ double predict(const Streams& x, const ResolvedConfig& s, const Device& device) 
     // Blocks that run together share the bandwidth and end together; an incomplete last wave has the whole bandwidth.
     const double uneven = waves <= 1.0 ? 1.0 : 1.0 + 0.382 * (std::ceil(waves) - waves) / waves;
     const double start = kStartUs - (s.prefetch_k > 0 && waves <= 1.0 ? kEarlierUs : 0.0);
-    // A warp waits for all of its registers before it multiplies, but in shared memory only for one step.
+    // With registers, a warp waits for all its loads before it multiplies. With shared memory it waits only for one step's loads.
     const double apart = s.x_smem != 0 ? 0.202 : 0.961;
-    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // the blocks of each wave wait for their own Y
+    const double staging = staging_clocks(x, grid, s) / clock * whole_waves;  // every wave of blocks waits for its Y again
     const double edges = x.groups_lines() ? kClocksOfEdgesOfLines : x.groups_k() ? kClocksOfEdgesOfK : 0.0;
     const double ends = edges / clock * elements(x, grid, s) * whole_waves;
     const double streaming = std::max(reading, multiplying) + apart * std::min(reading, multiplying) + sharing;

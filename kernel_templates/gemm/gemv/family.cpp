@@ -24,7 +24,7 @@ using gemv::Streams;
 using std::int64_t;
 
 constexpr int64_t kRegisters = 255;      // the most that a thread can have
-constexpr int64_t kOtherRegisters = 48;  // a thread needs so many besides sums and loaded steps
+constexpr int64_t kOtherRegisters = 48;  // registers that a thread needs besides sums and loaded steps
 constexpr int64_t kClusterBlocks = 8;    // largest cluster that every GPU with clusters supports
 
 // ---- the space ----

@@ -9,7 +9,8 @@ using gemm::round_up;
 using std::int64_t;
 
 int64_t Streams::block_n() const {
-    const int64_t most = groups_k() ? kMostColumns / 2 : kMostColumns;  // eight warps along K store their sums in shared memory
+    // fewer columns, because eight warps along K store their sums in shared memory
+    const int64_t most = groups_k() ? kMostColumns / 2 : kMostColumns;
     return round_up(ceil_div(columns, ceil_div(std::max<int64_t>(columns, 1), most)), 8);
 }
 

@@ -71,8 +71,8 @@ struct ResolvedConfig {
 struct Grid {
     std::int64_t tiles_m, tiles_n;
     std::int64_t tiles;       // tiles of all batches
-    std::int64_t part_k;      // a block sums at most so many k
-    std::int64_t columns;     // a block has at most so many columns of Y
+    std::int64_t part_k;      // the most k that a block sums
+    std::int64_t columns;     // the most columns of Y that a block has
     std::int64_t smem_bytes;  // dynamic
 
     Grid(const Streams& x, const ResolvedConfig& s);

@@ -1,12 +1,12 @@
-// C = alpha A B + beta C where C has few rows or few columns: bound by reading one operand once. That one, X, is streamed from global memory
-// into the fragments of mma.sync m16n8k16 with no change of its layout; the other, Y, is staged in shared memory. X is A, or with swap_ab B.
-// A sum does not care about the order of its terms, so a thread may hold any k as long as X and Y agree. A step of a warp is 32 k:
-// thread t of a quad holds k = 8t .. 8t + 7 of its lines, which serve as the k of two multiplications.
-// - k contiguous in X: 16 bytes of a line are a thread's share of it. Rows of the fragments are lines.
-// - lines contiguous in X: 16 bytes are eight lines at one k; byte permutes pair neighbouring k. 64 lines a warp.
-// Lines that start at different places of 16 bytes are not realigned but grouped: every eighth line (k contiguous) or every eighth k (lines
-// contiguous) starts at the same place. A block takes lines of one group, or its warps take one group of k each and add with a
-// shift. The few k before the first and after the last whole 16 bytes are added at the end, one by one.
+// C = alpha A B + beta C where C has few rows or few columns: bound by reading one operand once. This operand, X, is streamed
+// from global memory into the fragments of mma.sync m16n8k16 in its own layout; the other, Y, is staged in shared memory. X is A,
+// or with swap_ab B. The order of the terms of a sum does not matter, so a thread may hold any k as long as X and Y agree. A step
+// of a warp is 32 k: thread t of a quad holds k = 8t .. 8t + 7 of its lines, which serve as the k of two multiplications. - k
+// contiguous in X: 16 bytes of a line are a thread's share of it. Rows of the fragments are lines. - lines contiguous in X: 16
+// bytes are eight lines at one k; byte permutes pair neighbouring k. 64 lines a warp. Lines that start at different places of 16
+// bytes are not realigned but grouped: every eighth line (k contiguous) or every eighth k (lines contiguous) starts at the same
+// place. A block takes lines of one group, or its warps take one group of k each and add with a shift. The few k before the first
+// and after the last whole 16 bytes are added at the end, one by one.
 #include "common/types.cuh"
 // clang-format off
 #define AUTOTUNE_KERNEL ${symbol}
@@ -23,7 +23,7 @@ constexpr int block_k = ${block_k};           // k of Y in shared memory at once
 constexpr int warps_m = ${warps_m};
 constexpr int warps_k = ${warps_k};
 constexpr int unroll = ${unroll};             // steps that are loaded ahead
-constexpr bool x_smem = ${x_smem};            // these steps are kept in shared memory, not in registers
+constexpr bool x_smem = ${x_smem};            // loaded steps are kept in shared memory, not in registers
 constexpr int min_blocks = ${min_blocks};     // blocks per SM for which there must be enough registers
 constexpr bool cluster = ${cluster};          // the parts of K form a cluster and are added through its shared memory
 constexpr bool evict_first = ${evict_first};  // X leaves L2 first
@@ -41,7 +41,7 @@ constexpr int align_x = swap_ab ? align_b : align_a;
 constexpr int align_y = swap_ab ? align_a : align_b;
 constexpr bool grouped_lines = x_along_k && align_x < 16;
 constexpr bool grouped_k = !x_along_k && align_x < 16;
-constexpr int groups = 8;  // an element has so many possible positions within 16 bytes
+constexpr int groups = 8;  // number of positions that an element may have within 16 bytes
 
 constexpr int tiles = block_m / (16 * warps_m);  // multiplications along M in a warp
 constexpr int threads = 32 * warps_m * warps_k;
@@ -123,7 +123,7 @@ __device__ __forceinline__ uint4 load_streamed(const In* from, bool exists, u64 
     return value;
 }
 
-// The same, to shared memory. With both a policy and the predicate this would be an illegal instruction on an H200.
+// Copies to shared memory. An H200 refuses the instruction if it has both a policy and the predicate.
 static_assert(!(x_smem && evict_first));
 __device__ __forceinline__ void copy_streamed(u32 to, const In* from, bool exists) {
     asm volatile(
@@ -157,7 +157,8 @@ class Stream {
             k_ = work.k_begin + warp_k / groups * unit_k + warp_k % groups + lane_k * groups;
             const In* row = work.x + k_ * ldx_ + work.first_line + warp_m * warp_lines;
             const int before = place_of(row);
-            const int last = (work.lines - 1 - warp_m * warp_lines + before) >> 3;  // rounds down: it may be negative
+            // a shift, which rounds down, because the number may be negative
+            const int last = (work.lines - 1 - warp_m * warp_lines + before) >> 3;
             from_[0] = row - before + min(lane_line, last) * groups;
         } else if constexpr (!x_along_k) {
             k_ = work.k_begin + warp_k * run * step_k + lane_k;
@@ -289,7 +290,7 @@ struct Staging {
     }
 };
 
-// Eight k `distance` apart, read one by one: columns are contiguous, and neighbouring threads take neighbouring columns.
+// Reads eight k one by one, `distance` apart. Columns are contiguous, and neighbouring threads take neighbouring columns.
 __device__ __forceinline__ uint4 gather(const Staging& to, int column, int k, int distance) {
     u32 words[4];
 #pragma unroll
@@ -329,7 +330,7 @@ __device__ __forceinline__ void stage(In* buffer, const Work& work, const Extent
     constexpr bool asynchronous = y_along_k && align_y == 16 && !grouped_lines && !grouped_k;
     constexpr int chunk_k = y_along_k && grouped_k ? 64 : 8;  // k per thread at once
     constexpr int chunks = block_k / chunk_k;
-    constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // threads fill so many chunks or columns at once
+    constexpr int abreast = y_along_k ? smaller(threads, chunks) : block_n;  // chunks or columns that the threads fill at once
     const Staging to = {buffer, work, s, k_begin};
     const int used = min(block_k, ceil_div(work.k_end - k_begin, round_k) * round_k) / chunk_k;  // what the warps read
     const int fast = threadIdx.x % abreast, slow = threadIdx.x / abreast;
@@ -439,7 +440,7 @@ __device__ __forceinline__ void sum_part(Sums& sums, const Work& work, const Ext
             }
         }
     }
-    ptx::cp_async_wait<0>();  // sums overwrite data fetched beyond the end
+    ptx::cp_async_wait<0>();  // waits, because sums will overwrite the memory of copies beyond the end
 }
 
 // Row of a warp's fragments that holds a line of its window.
@@ -531,7 +532,7 @@ __device__ __forceinline__ bool is_last(u32* counter, int parts) {
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part, whatever it was
+        before = atomicInc(counter, static_cast<u32>(parts) - 1);  // wraps to 0 with the last part
         __threadfence();
     }
     __syncthreads();
@@ -646,7 +647,7 @@ __device__ __forceinline__ void prefetch_c(const Work& work, const Extents& s) {
 __device__ __forceinline__ void take_turn(const Work& work, const Extents& s) {
     dependent_launch::let_next_grid_start();
 #if __CUDA_ARCH__ >= 900
-    if (s.prefetch_k > 0) {  // this is allowed before the turn, because all writes go through L2
+    if (s.prefetch_k > 0) {  // earlier kernels may still run, but all their writes go through L2
         prefetch_y(work, s);
         prefetch_x(work, s);
     }
@@ -671,7 +672,7 @@ extern "C" __global__ void __launch_bounds__(threads, min_blocks)
     work.line_step = grouped_lines ? groups : 1;
     work.first_line = grouped_lines ? tile % groups + tile / groups * (groups * block_lines) : tile * block_lines;
     work.lines = min(block_lines, ceil_div(s.lines - work.first_line, work.line_step));
-    if (work.lines <= 0) return;  // uniform over the cluster, so returning early is safe
+    if (work.lines <= 0) return;  // this is the same in the whole cluster, so returning early is safe
     work.first_column = blockIdx.y * block_n;
     work.columns = min(block_n, s.columns - work.first_column);
     work.x = (swap_ab ? b : a) + blockIdx.z * (swap_ab ? stride_b : stride_a);

@@ -79,7 +79,7 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     if (s.block_m > 2 * s.block_n) step *= 1.08;
     const double meeting = 262.0 * (s.split_barrier != 0 ? 1.01 : 1.0) / std::sqrt(resident);
     const double steps = static_cast<double>(s.block_k) / 16.0;
-    // A ring of two copies its next tile only during this one.
+    // A ring of two stages copies the next tile only while this one is multiplied.
     const double exposed_copy = s.stages == 2 ? 232.0 / resident : 0.0;
     const double latency = 765.0 / static_cast<double>(s.stages - 1) / resident;
     const double running = std::min(blocks, sms * resident);

@@ -58,7 +58,7 @@ struct ResolvedConfig {
 
 // Dynamic shared memory for the ring of tiles. The slabs through which C is stored reuse its memory.
 std::int64_t smem_bytes(const Gemm& g, const ResolvedConfig& s);
-// Registers a thread needs without spilling.
+// The registers that a thread needs in order not to spill.
 std::int64_t registers_needed(const Gemm& g, const ResolvedConfig& s);
 std::int64_t registers_allowed(const ResolvedConfig& s, const DeviceLimits& limits);
 // Whether every thread copies the same number of whole passes of both tiles.

@@ -23,7 +23,7 @@ constexpr int reg_buffers = ${reg_buffers};
 constexpr int min_blocks = ${min_blocks};
 constexpr bool smem_swizzle = ${smem_swizzle};  // XOR of 16-byte chunks; otherwise rows are padded by one chunk
 constexpr bool pack = ${pack};                  // unaligned operands were copied to aligned rows in the workspace by _pack
-constexpr bool split_barrier = ${split_barrier};  // warps signal that they have read a tile one mma step before they wait
+constexpr bool split_barrier = ${split_barrier};  // warps signal that they have read a tile, one mma step before they wait
 // ---- end of parameters ----
 // clang-format on
 #include "gemm/device/block_order.cuh"
@@ -58,7 +58,7 @@ struct Tile {
     static constexpr int chunks = cols / chunk;
     static constexpr int row_bytes = cols * 2 + (smem_swizzle ? 0 : chunk_bytes);
     static constexpr int bytes = rows * row_bytes;
-    // The number of chunks that XOR permutes. 8 consecutive rows need so many to use all 32 banks.
+    // The number of chunks that XOR permutes. 8 consecutive rows need this many to use all 32 banks.
     static constexpr int period = cols * 2 % 128 == 0 ? 8 : cols * 2 % 64 == 0 ? 4 : 2;
 
     static __device__ __forceinline__ int offset(int row, int at) {
@@ -231,7 +231,7 @@ struct WarpTile {
         for (int i = 0; i < tiles_m; ++i) from_a.load(a[buffer][i], stage, i, step);
     }
 
-    // Columns go back and forth, so that consecutive mma share an operand.
+    // Visits columns back and forth, so that consecutive mma share an operand.
     __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {
@@ -305,8 +305,8 @@ __device__ __forceinline__ void run_single_buffered(WarpTile& tile, CopierA& a, 
 // The mma steps over which the next tile's copies are spread. In a ring of two no other tile lies between a copy and its use, so
 // its copies are issued early.
 constexpr int copy_steps = stages == 2 && steps_k > 2 ? steps_k / 2 : steps_k - 1;
-// With a split barrier, warps arrive in the last step but one. By then a tile's last fragments are being loaded, and that step's
-// copies have not begun: ptxas moves mma across an arrival, but no copies.
+// With a split barrier, warps arrive in the last step but one, after a tile's last fragments were requested and before that
+// step's copies. ptxas moves mma across an arrival, but not copies.
 constexpr bool copies_follow_arrival = copy_steps == steps_k - 1;
 static_assert(!split_barrier || stages > 2 || !copies_follow_arrival, "the next tile's copies are not yet issued");
 

@@ -131,7 +131,8 @@ class MmaFp8 final : public StructuredFamily {
         step.grid = gemm::one_dimension(s.tiles(g));
         step.block = {narrow<std::uint32_t>(s.threads()), 1, 1};
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes());
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and this family has none
+        // leaves out the last argument, the workspace, because this family has none
+        const std::vector<Argument> common = gemm::arguments(problem);
         step.arguments.assign(common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

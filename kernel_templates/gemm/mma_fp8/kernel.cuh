@@ -7,8 +7,8 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};      // 1: products of 128 k each are added to sums outside of the tensor cores
-constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
-                                           // those
+// Scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of those
+constexpr int scale_mode = ${scale_mode};
 constexpr int align_a = ${align_a};        // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
@@ -92,8 +92,8 @@ __device__ __forceinline__ void copy_chunk(u32 to, const u8* from, const u8* bas
     }
 }
 
-// Position of 16 bytes of a line in a tile. Chunks are permuted by the line's number, so that those of eight lines are in
-// different banks.
+// The position of 16 bytes of a line in a tile. Chunks are permuted by the line's number, so that the same chunks of eight lines
+// are in different banks.
 __device__ __forceinline__ u32 place(int line, int chunk) {
     constexpr int chunks = block_k / 16, shift = block_k == 128 ? 0 : 1;
     return line * block_k + (chunk ^ (line >> shift & (chunks - 1))) * 16;

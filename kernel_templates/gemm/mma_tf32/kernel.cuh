@@ -149,8 +149,8 @@ struct Fragments {
                 // any other step.
                 ptx::ldmatrix_x4(to[i], tile + i * 16 * T::row_bytes + (base ^ step * 32));
             } else {
-                // Sixteen lines are four chunks. The XOR changes two bits: those of the second eight lines and of the next
-                // sixteen.
+                // Sixteen lines are four chunks. The XOR changes two bits: the bit of the second eight lines and the bit of the
+                // next sixteen lines.
                 const u32 first = tile + step * 8 * T::row_bytes + i / 2 * 128;
                 const u32 at = base ^ i % 2 * 64;
                 if constexpr (is_a) {
@@ -183,8 +183,8 @@ __device__ __forceinline__ int col_of(int j, int odd) { return j * 8 + 2 * lane_
 
 // ---- sums ----
 
-constexpr int buffers = terms == 1 ? 2 : 1;  // buffers of fragments: with parts of f32 there are not enough registers for a
-                                             // second
+// Buffers of fragments: with parts of f32 there are not enough registers for a second
+constexpr int buffers = terms == 1 ? 2 : 1;
 
 struct WarpTile {
     float acc[tiles_m][tiles_n][4];
@@ -201,7 +201,7 @@ struct WarpTile {
         from_a.load(a[buffer], stage, step);
     }
 
-    // Columns go back and forth, so that consecutive mma share an operand.
+    // Visits columns back and forth, so that consecutive mma share an operand.
     __device__ __forceinline__ void multiply(int buffer) {
 #pragma unroll
         for (int i = 0; i < tiles_m; ++i) {

@@ -62,7 +62,7 @@ bool is_transposed(const DescribedMatrix& matrix, std::optional<bool> said, bool
     return transposed;
 }
 
-// The matrix as it is stored. If there is a single row, the caller's distance between rows counts too, if a row fits into it.
+// The matrix as it is stored. With a single row, the caller's distance between rows counts only if a row fits into it.
 Spec::Stored stored(const DescribedMatrix& matrix, bool transposed) {
     Spec::Stored made{.ld = {}, .stride = {}, .alignment_bytes = matrix.alignment_bytes};
     if (matrix.is_empty()) return made;

@@ -50,7 +50,7 @@ struct Spec {
     struct Stored {
         std::optional<std::int64_t> ld;      // none: dense
         std::optional<std::int64_t> stride;  // distance between batches; none: dense; 0: an operand is one matrix for all batches
-        int alignment_bytes = 16;            // what the base address is a multiple of
+        int alignment_bytes = 16;            // the base address is a multiple of this
     };
 
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -60,8 +60,8 @@ struct Spec {
     float alpha = 1, beta = 0;
     std::array<Stored, 3> stored;  // a, b, c
     std::vector<Tensor> scales;    // scales of A and B for fp8; if empty, those of scale_tensors()
-    int vector_alignment = 0;      // bytes that divide the addresses of scales and of the epilogue's tensors, if more than their
-                                   // element size
+    // Bytes that divide the addresses of scales and of the epilogue's tensors, if more than their element size
+    int vector_alignment = 0;
 };
 
 // Throws Error{usage} for an extent that no product has.
@@ -80,7 +80,8 @@ struct Tolerance {
     double input = 0;
     double floor = 0;
     double partial = 0;  // a factor of the largest partial sum, for what a chain of truncated additions loses
-    double of_amax = 0;  // a factor of the largest value, for what amax may deviate beyond the largest bound before C is scaled
+    // before C is scaled, amax may differ by this share of the largest value in addition to the largest bound
+    double of_amax = 0;
 };
 Tolerance tolerance(const Problem& problem, const OpTest& test);
 

@@ -12,7 +12,7 @@
 namespace autotune::gemm {
 namespace {
 
-// A stored matrix before its distances are known.
+// A matrix as it is stored, before its strides are known.
 struct UnstridedMatrix {
     std::string name;  // "a"
     DType type;
@@ -59,7 +59,7 @@ Tensor make_tensor(const UnstridedMatrix& extents, const Spec& spec, const Spec:
     tensor.access = extents.access;
     Matrix matrix{extents.rows, extents.cols, checked_ld(extents, stored), 1, 0};
     tensor.dims = matrix.dims();
-    check_tensor_size(tensor);  // must come before any product of the extents
+    check_tensor_size(tensor);  // checked before any product of extents is computed
     matrix.batch = spec.batch;
     const bool is_empty = matrix.batch == 0 || tensor.is_empty();
     matrix.batch_stride = is_empty ? 0 : stored.stride.value_or(matrix.rows * matrix.ld);

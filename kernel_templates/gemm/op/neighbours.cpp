@@ -21,7 +21,7 @@ Tile tile_of(const Config& config) {
 struct Extents {
     std::int64_t m, n, k;
     std::int64_t batch = 1;
-    std::int64_t padding = 0;  // the extra elements in a row, in units of 16 bytes
+    std::int64_t padding = 0;  // the padding of a row, in units of 16 bytes
 };
 
 // A problem of the same class with other extents. Rows that would break its alignment are padded, so that the same instance can

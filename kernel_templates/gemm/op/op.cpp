@@ -21,7 +21,7 @@ using gemm::kTf32;
 using gemm::kTf32x3;
 using gemm::View;
 
-// These numbers must be as in reference.cuh: the tile, the threads, and k between two checks of the partial sums.
+// These numbers must be the same as in reference.cuh: the tile, the threads, and k between two checks of the partial sums.
 constexpr std::int64_t kReferenceTile = 64;
 constexpr std::int64_t kReferencePeakEvery = 64;
 constexpr std::uint32_t kReferenceThreads = 128;
@@ -194,7 +194,7 @@ std::vector<ProblemRequest> GemmOp::examples() const {
 }
 
 std::optional<std::vector<EmptySum>> GemmOp::empty_sums(const Problem& problem) const {
-    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // without elements amax keeps its value
+    if (problem.tensors[gemm::kC].is_empty()) return std::vector<EmptySum>{};  // if there are no elements, amax keeps its value
     const View view(problem);
     if (view.k != 0) return std::nullopt;
     EmptySum c{.tensor = gemm::kC};

@@ -21,7 +21,7 @@ constexpr int depth = 16;
 constexpr int peak_every = 64;  // k between two checks of the partial sums; the last check sees the whole sum
 constexpr int threads = 128;
 constexpr int rows_per_thread = 8;
-constexpr int row_stride = tile + 2;  // the two spread a column over the banks and keep 16-byte alignment
+constexpr int row_stride = tile + 2;  // the two extra elements spread a column over the banks and keep 16-byte alignment
 
 struct Tolerance {
     f64 norm, value, input, floor, partial;
@@ -76,7 +76,7 @@ __device__ void fetch(f64 (&values)[depth][row_stride], f32 (&squares)[depth][ro
     }
 }
 
-// This thread's columns: 2x, 2x + 1, 32 + 2x, 33 + 2x. So 16 lanes read 256 contiguous bytes.
+// This thread has columns 2x, 2x + 1, 32 + 2x and 33 + 2x, so that 16 lanes read 256 contiguous bytes.
 __device__ int column_of(int j) { return j / 2 * 32 + threadIdx.x % 16 * 2 + j % 2; }
 __device__ int row_of(int i) { return threadIdx.x / 16 * rows_per_thread + i; }
 
@@ -124,7 +124,7 @@ __device__ __forceinline__ f32 root_of(f32 x) {
 }
 
 struct Results {
-    const Out* c;   // read where beta is not 0
+    const Out* c;   // read if beta is not 0
     f64* expected;  // the expected values of this batch
     f64* bound;
 };
@@ -212,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(threads, 3)
     }
 }
 
-// Raises amax_d to the largest magnitude, with one thread. `slack`: infinite where it is the amax of a part.
+// Raises amax_d to the largest magnitude, with one thread. `slack`: infinite if this is the amax of a part of C.
 extern "C" __global__ void AUTOTUNE_ENTRY(_amax)(const f32* amax_d, const u64* largest, f64* expected, f64* bound, float of_amax, float slack) {
     const f64 found = __longlong_as_double(static_cast<i64>(largest[0])), before = static_cast<f64>(*amax_d);
     const f64 value = found < before ? before : found;

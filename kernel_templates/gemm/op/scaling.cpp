@@ -109,8 +109,8 @@ std::vector<Argument> scale_arguments(const Problem& problem) {
     return arguments;
 }
 
-// Two scales between 2^-1 and 2^1 move a sum by two bits in either direction. With them 4096 products of {-2..2}, and even 2^18,
-// fit into the 24 bits of f32.
+// Two scales between 2^-1 and 2^1 shift a sum by at most two bits in either direction. With such scales the sum of 4096 products
+// of {-2..2}, and even of 2^18, fits into the 24 bits of f32.
 Fill exact_scales() {
     return Fill::powers(-1, 1);
 }

@@ -31,14 +31,14 @@ inline constexpr std::int64_t kScaleBlock = 128;
 inline constexpr std::array<const char*, 4> kScalings = {"none", "tensor", "row", "block"};
 
 bool is_fp8(DType type);
-// Answers for a gemm problem; `none` and false if it is not in fp8.
+// Properties of a gemm problem; `none` and false if it is not in fp8.
 Scaling scaling_of(const Problem& problem);
 bool is_fast(const Problem& problem);
 // Whether products of 128 k each are added outside of the tensor cores.
 bool promotes(const Problem& problem);
 
-// The scale tensors of a problem of m x n x k. They are dense; of blocks, A's are contiguous along rows, in runs of a multiple of
-// four (16 bytes).
+// The scale tensors of a problem of m x n x k. They are dense. Block scales of A are contiguous along rows, in runs of a multiple
+// of four (16 bytes).
 std::vector<Tensor> scale_tensors(Scaling scaling, const std::vector<Extent>& extents);
 // The dimensions that a scale tensor must have, as text for messages, such as "batch, m, k/128".
 std::string scale_form(Scaling scaling, int tensor);

@@ -13,7 +13,7 @@ namespace {
 // mean square error of N(0,1) is 0.12 at k = 512, 0.17 at 4096 and 0.20 at 16384; the largest of 2^20 errors is 2.4, 2.3 and 2.8.
 // In promoted sums k counts up to 128: 0.09, and 0.9 at most (H200, 2026-11-23; the same for cuBLASLt). docs/fp8.md.
 constexpr double kFastSumError = 0.2, kPromotedSumError = 0.1;
-// One element may have an error that is so many times as large.
+// One element may have an error that is this many times as large.
 constexpr double kMostFp8Errors = 25;
 
 // The length of a sum, for the growth of the accumulator's error. An fp8 multiplication adds 32 products at once.

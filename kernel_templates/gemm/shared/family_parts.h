@@ -22,7 +22,8 @@ namespace autotune::gemm {
 
 inline constexpr std::int64_t kChunkBytes = 16;  // the widest access
 inline constexpr std::int64_t kElementBytes = 2;
-inline constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;  // sums with a tile stay in 32 bits
+// an extent plus a tile fits into 32 bits
+inline constexpr std::int64_t kMaxExtent = std::numeric_limits<std::int32_t>::max() - 4096;
 inline constexpr std::int64_t kMaxBlocks = std::numeric_limits<std::int32_t>::max();
 
 using autotune::ceil_div;
@@ -113,7 +114,7 @@ class DefaultChoice {
 };
 
 // The share of rows that are missing from the last of several tiles along C's shorter side, divided by the number of other tiles.
-// Its blocks load less, and run ahead of those that share the longer operand with them. 0 with one tile.
+// The blocks of the last tile load less, and run ahead of the blocks that share the longer operand with them. 0 with one tile.
 double ragged(const Gemm& g, std::int64_t tile_m, std::int64_t tile_n);
 // Bytes in 32-byte sectors that tiles with this many columns of C share with their neighbours, per byte of C. Each tile writes a
 // part of such a sector, which costs more than a whole one (4000x12520x96, rows of 782.5 sectors: 66 us in tiles of 160 columns,

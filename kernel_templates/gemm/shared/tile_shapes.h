@@ -9,7 +9,7 @@
 #include "kernel_templates/parameter_table.h"
 #include "src/core/space/search_space.h"
 
-// Functions for resolved configs whose members have these names.
+// Functions that accept any resolved config whose members have these names.
 namespace autotune::gemm {
 
 template <class ResolvedConfig>

@@ -37,7 +37,7 @@ struct ResolvedConfig {
 std::int64_t smem_bytes(const ResolvedConfig& s, std::int64_t element_bytes);
 // Registers for a thread's sums. Two neighbouring f16 sums share one.
 std::int64_t sum_registers(const ResolvedConfig& s, bool is_f16);
-// Registers a thread needs without spilling.
+// The registers that a thread needs in order not to spill.
 std::int64_t registers_needed(const ResolvedConfig& s, bool is_f16);
 
 // Predicted microseconds of a launch: for ranking, not for reporting.

@@ -181,7 +181,7 @@ using FillerB = Filler<trans_b, width_b, block_n>;
 
 // ---- sums ----
 
-// Distance of a thread's element i from its first element, in one direction.
+// The distance of a thread's element i from the thread's first element, in one direction.
 template <int run, int block>
 __device__ __forceinline__ constexpr int spread(int i) {
     return i / run * (block / runs) + i % run;

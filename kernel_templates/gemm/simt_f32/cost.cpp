@@ -35,8 +35,8 @@ double predict_us(const Gemm& g, const ResolvedConfig& s, const Device& device) 
     // One warp per scheduler cannot hide the latency of instructions, and two mostly can.
     const double issue = warps < 4 ? 4.0 / warps * 1.6 : warps < 8 ? 1.25 : s.reg_buffers == 2 ? 1.0 : 1.05;
     const double busy = static_cast<double>(s.threads()) * depth * instructions_a_step(g, s) / 128 * issue;
-    // Operands that are transposed in registers are loaded during the products of one tile, which in small blocks take less time
-    // than a load.
+    // Operands that are transposed in registers are loaded during the products of one tile. In small blocks these products take
+    // less time than the load.
     const double products = resident * busy * static_cast<double>(s.block_k) / depth;
     const double two_buffers = s.reg_transpose != 0 ? std::max(120.0, 900.0 - products) : 120.0;
     const double wait = s.smem == 0 ? 0 : (s.stages == 1 ? 900.0 : s.stages == 2 ? two_buffers : 60.0) / resident;

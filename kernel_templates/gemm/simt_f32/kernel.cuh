@@ -26,7 +26,7 @@ constexpr int smem_pad = ${smem_pad};
 constexpr int stages = ${stages};
 constexpr bool cp_async = ${cp_async};
 constexpr bool reg_transpose = ${reg_transpose};  // operands stored along K are transposed in registers
-constexpr int reg_buffers = ${reg_buffers};  // 2: operands of the next k are read during this one's products
+constexpr int reg_buffers = ${reg_buffers};  // 2: operands for the next k are read during the products for this k
 constexpr int min_blocks = ${min_blocks};
 // clang-format on
 // ---- end of parameters ----
@@ -51,7 +51,7 @@ static_assert(!reg_transpose || (stages == 2 && !cp_async && reg_buffers == 2), 
 
 // ---- which elements of C a thread has ----
 
-// Lanes along the rows, or columns, of a warp; without warp tiles, of all threads.
+// The number of lanes along a warp's rows or columns; without warp tiles, of threads along those of the block.
 constexpr int lanes_n = lanes_m == 0 ? 0 : 32 / (lanes_m == 0 ? 1 : lanes_m);
 constexpr int span_m = lanes_m == 0 ? block_m : lanes_m * thread_m;
 constexpr int span_n = lanes_m == 0 ? block_n : lanes_n * thread_n;
@@ -350,9 +350,9 @@ struct Sums {
 #pragma unroll
         for (int i = 0; i < thread_m * thread_n; ++i) at[i / thread_n][i % thread_n] = 0.0F;
     }
-    // Goes back and forth over the rows, for a pair of columns at a time. So ptxas takes columns that share a row's operand, or
-    // rows that share a column's, one after the other. The register file's cache keeps the shared operand, so each instruction
-    // reads two registers. docs/results/f32.md has the costs of other orders.
+    // Goes back and forth over the rows, for a pair of columns at a time. So ptxas places instructions that share the operand of
+    // a row or of a column one after the other. The register file's cache keeps the shared operand, so each instruction reads
+    // only two registers. docs/results/f32.md has the costs of other orders.
     __device__ __forceinline__ void add(const Operands& operands) {
         if constexpr (thread_n % 2 != 0) {
             at[0][0] = __fmaf_rn(operands.left[0], operands.right[0], at[0][0]);
@@ -471,7 +471,7 @@ __device__ __forceinline__ void sum_transposed(Sums& sums, const Source& a, cons
     int read = 0;
     int tile = 1;
     const auto sum_one = [&](bool is_whole) {
-        // It is written as in sum_tiled, because with 1 - read ptxas would order the loop differently.
+        // Computed as in sum_tiled, because with `1 - read` ptxas would order the loop differently.
         const int next = read + 1 == stages ? 0 : read + 1;
 #pragma unroll
         for (int k = 0; k < block_k; ++k) {

@@ -125,7 +125,7 @@ Config choose_default(const SearchSpace& space, const Candidates& from) {
         }
     };
     const Config chosen = gemm::best_of_descents<ResolvedConfig>(space, family, 4, offer_start);
-    // If the next kernel's blocks do not fit beside these, they have little time to fetch operands early.
+    // If the next kernel's blocks do not fit on an SM with this kernel's blocks, they have little time to fetch operands early.
     Config early = chosen;
     early.set("prefetch_steps", 8);
     early.set("prefetch_all", has_few_rows(g) || fits_twice(ResolvedConfig(chosen, g), chosen["stages"], device) ? 0 : 1);

@@ -54,7 +54,7 @@ bool fits_twice(const ResolvedConfig& s, int64_t stages, const Device& device) {
 
 namespace {
 
-constexpr double kUsableL2 = 0.6e6;  // so many bytes of an operand stay in each MiB of L2
+constexpr double kUsableL2 = 0.6e6;  // bytes of an operand that stay in each MiB of L2
 
 // Times are in clocks of an SM unless the name has another unit.
 struct Constants {
@@ -64,11 +64,12 @@ struct Constants {
     double latency;                       // the time from a stage's request to its arrival
     double wait_2_stages, wait_3_stages;  // in a ring of two or three stages, the latencies that a step waits besides its work
     double ask;                           // the time of requests for a line that many blocks load in the same step
-    std::array<double, 4> straddling;  // additional lines of 128 bytes that a row touches if rows do not begin on a line: for the
-                                       // M-side operand along K and along M, for the N-side operand
-    double half_lines;                 // time of multiplications in steps of 64 bytes / in steps of whole lines
-    double narrow_both;                // for operands that both lie along C's sides: time with boxes below a line / with others
-    double narrow;                     // for an N-side operand stored along N: time with boxes of a quarter line / of whole lines
+    // Additional lines of 128 bytes that a row touches if rows do not begin on a line: for the M-side operand along K and along
+    // M, for the N-side operand
+    std::array<double, 4> straddling;
+    double half_lines;   // time of multiplications in steps of 64 bytes / in steps of whole lines
+    double narrow_both;  // for operands that both lie along C's sides: time with boxes below a line / with others
+    double narrow;       // for an N-side operand stored along N: time with boxes of a quarter line / of whole lines
     double tile, direct_area, tma_area;  // the time at the end of a tile, and elements stored per clock
     double unaligned_store;  // the time for each element of a thread, if C's rows do not begin at multiples of 16 bytes
     double unpaired_store;   // added if neighbours of a row are not stored as a pair
@@ -81,14 +82,15 @@ struct Constants {
     double memory_us, output;  // the time before memory delivers; the weight of a byte of C relative to one of the operands
     double shared_sectors;     // for each byte of C in a sector that two tiles write
     double overlap;            // exponent of the norm that combines computing and memory time: 1 means no overlap
-    double reduce_us, reduced_bytes;  // of the second kernel: its start, and its bytes per microsecond
+    double reduce_us, reduced_bytes;  // for the second kernel: the time of its start, and its bytes per microsecond
     double ragged;                    // the share of the larger operand that is reloaded if the last tile lacks rows
     double pack_us, pack_share;
-    std::array<double, 3> launch_us;  // without early fetch; with it; with it while the previous kernel runs
+    std::array<double, 3> launch_us;  // time of a launch without early fetch; with it; with it while the previous kernel runs
     double launch_in_turn_us;         // without programmatic dependent launch
 };
 // Fitted to 24,400 trials of this and the other families, of 820 random problems and shipped winners, in a stream on an H200 and
-// an H100 (docs/results/untuned.md). The fit balances them for the choice among kernels; no constant is measured by itself.
+// an H100 (docs/results/untuned.md). The fit balances all constants for the choice among kernels; no constant was measured
+// separately.
 constexpr Constants kOfHalf = {.multiply = 2.19,
                                .overhead = 146.0,
                                .l2_bytes = 93.9,
@@ -189,7 +191,7 @@ double operand_bytes(const Gemm& g, const ResolvedConfig& s) {
 double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const Constants& c = constants(s);
     const auto mac = static_cast<double>(s.block_m * s.block_n * s.block_k);
-    // 16264x14568x3248 `tn` reaches 350 TFLOP/s in such boxes, 650 in whole lines.
+    // With such boxes 16264x14568x3248 `tn` reaches 350 TFLOP/s, with whole lines 650.
     const double narrow = s.tma_swizzle < 128 && g.trans_a && !g.trans_b ? c.narrow_both : 1.0;
     const double lines = s.step_bytes() < 128 ? c.half_lines : 1.0;
     const double multiply = lines * narrow * c.multiply * mac / (4096.0 / static_cast<double>(s.in_bytes));
@@ -197,7 +199,7 @@ double step_clocks(const Gemm& g, const ResolvedConfig& s, const Grid& grid) {
     const double shared =
         bands_in_tile * (static_cast<double>(s.step_bytes()) / 32.0) * static_cast<double>(64 + s.block_n) * 32.0 / 128.0;
     const double busy = static_cast<double>(grid.clusters * s.cluster_blocks());
-    // If few SMs are busy, each gets more.
+    // If few SMs are busy, each gets more of L2's bandwidth.
     const double l2 = operand_bytes(g, s) / std::min(c.l2_bytes, c.l2_bytes_of_all / busy);
     // Issue slots for adding products outside of the tensor cores: the warps of a band, for all consumer warpgroups one after
     // another. The additions overlap with multiplications: with two sets of products with their own band's, with three or more
@@ -361,13 +363,14 @@ double power_us(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const 
     // f16 sums cost less: at the same power limit cuBLAS sustains 703 TFLOP/s with them and 599 with f32 sums.
     const double of_sums = s.sum_bytes == 2 ? 0.85 : 1.0;
     const double of_memory = s.in_bytes == 2 ? read_again_bytes(g, s, grid, device) / 17e6 : 0.0;
-    // In ten pairs of measurements of one second each it took 0.7 % less time and 1.5 % less energy (H200, 2026-11-27).
+    // With serpentine_k, ten pairs of measurements of one second took 0.7 % less time and 1.5 % less energy (H200, 2026-11-27).
     const double of_turns = s.serpentine_k != 0 && !rereads_nothing(g, device) ? 0.993 : 1.0;
     return (at_full_rate * of_sums * (0.58 + 0.142 * shared + 0.078 * l2) + of_memory) * of_turns;
 }
 
 // Time from a kernel's turn to its first operands. An early fetch saves more if the next kernel's blocks fit next to this
-// kernel's, because they can then begin before those end.
+// kernel's, because they can then begin before this
+// kernel's blocks end.
 double launch_us(const ResolvedConfig& s, const Device& device) {
     if (s.pdl == 0) return constants(s).launch_in_turn_us;
     if (s.prefetch_steps == 0) return constants(s).launch_us[0];
@@ -400,7 +403,8 @@ double predict(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const double alone = launch_us(s, device) + running + reduce_us(g, s, grid);
     const double turns = s.serpentine_k != 0 && rereads_nothing(g, device) ? 1.003 : 1.0;  // no gain: ranked later
     const double additions =
-        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;  // winners of large products gain 0.5 to 1.0 % from it
+        // advance_descriptors makes winners of large products 0.5 to 1.0 % faster
+        s.in_bytes == 2 && s.advance_descriptors == 0 ? 1.01 : 1.0;
     return larger(alone, power_us(g, s, grid, device)) * turns * additions + pack_us(g, s, device);
 }
 

@@ -17,7 +17,7 @@ using gemm::ceil_div;
 using gemm::Gemm;
 using gemm::round_up;
 
-// The parameters of all families with this ResolvedConfig, some with fewer values (their own family.cpp) ...
+// The parameters of all families with this ResolvedConfig, some with fewer values (their own family.cpp).
 // clang-format off
 #define GEMM_WGMMA_SHARED_PARAMETERS(ROW) \
     ROW(block_m, 1, compile, "rows of a tile, on wgmma's M side", 64, 128, 192, 256) \
@@ -42,7 +42,7 @@ using gemm::round_up;
     ROW(prefetch_steps, 1, launch, "first K steps that are fetched into L2 before the kernel's turn", 0, 8, 16, 32) \
     ROW(prefetch_all, 0, launch, "who does: 0: each block for its first tile, 1: those on idle SMs for all tiles", 0, 1)
 
-// ... and those that some of the families have.
+// Parameters that only some of the families have.
 #define GEMM_WGMMA_LOOP_PARAMETERS(ROW) \
     ROW(serpentine_k, 0, compile, \
         "1: every other tile of a cluster begins with its last K step, so that L2 still has what it reads first", 0, 1) \
@@ -143,13 +143,13 @@ bool fits_twice(const ResolvedConfig& s, std::int64_t stages, const Device& devi
 struct Grid {
     std::int64_t count_m, count_n;  // the cluster tiles along the multiplication's M and N
     std::int64_t tiles;             // the cluster tiles of all batches
-    std::int64_t whole;             // those of them that stream-K does not divide
+    std::int64_t whole;             // the cluster tiles that stream-K does not divide
     std::int64_t steps;             // steps of the K loop
     std::int64_t parts;             // the parts of every tile; 0 means stream-K
     std::int64_t room;              // clusters that the device can run at once
     std::int64_t clusters;          // clusters in the grid
 
-    // K steps of a cluster's part of a tile; with stream-K, the average over its parts of all tiles.
+    // The number of K steps in a cluster's part of a tile; with stream-K, the average over the parts of all tiles.
     std::int64_t steps_each(const ResolvedConfig& s) const;
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);

@@ -1,7 +1,7 @@
 // C = alpha A B + beta C on Hopper: TMA loads into an mbarrier ring, wgmma multiplies from shared memory; one producer warpgroup
 // and `consumer_warpgroups` consumer warpgroups, persistent blocks.
 // Cooperative: the consumer warpgroups share a tile, each has a band of its rows. Ping-pong: each consumer warpgroup has its own
-// tiles, so that one's epilogue runs under another's multiplications.
+// tiles, so that one's epilogue overlaps another's multiplications.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T), so that in a
 // problem with few rows the other operand fills the 64 rows of a multiplication.
 // K is divided among blocks by split-K (split_k parts of every tile) or stream-K (split_k = 0: whole waves of tiles, then the
@@ -34,8 +34,8 @@ constexpr int cluster_k = ${cluster_k};  // blocks that divide the K steps of on
 constexpr int tma_store = ${tma_store};
 constexpr int epilogue_stages = ${epilogue_stages};  // buffers for spans of C that are being stored
 constexpr int tma_swizzle = ${tma_swizzle};  // largest width of a swizzle pattern along an operand's row, in bytes
-constexpr int advance_descriptors = ${advance_descriptors};  // 1: the next descriptors and tiles are computed by additions, C is
-                                                             // staged in rounds
+// 1: the next descriptors and tiles are computed by additions, C is staged in rounds
+constexpr int advance_descriptors = ${advance_descriptors};
 constexpr int overlap_epilogue = ${overlap_epilogue};  // 1: K is whole; a cooperative tile is stored during the next multiplications
 #define AUTOTUNE_REDUCE_KERNEL ${reduce_kernel}
 // ---- end of parameters ----
@@ -168,8 +168,8 @@ __device__ __forceinline__ void store_direct(const Output& out, const Extents& s
     }
 }
 
-// The same, added to C: many quads are loaded before the first is used. Goes through the bands of one column after another, so
-// that its conditions do not occupy registers for long.
+// The same, with C added: many quads of C are loaded before the first is used. Goes through all bands of one column before the
+// next column, so that conditions do not occupy registers for long.
 __device__ __forceinline__ void add_direct(const Output& out, const Extents& s, const Tile& tile, int row0, int rank, const Sums& acc) {
     constexpr int sums = bands * accumulators;
     constexpr int most = sums > 128 ? 4 : sums > 96 ? 8 / sums_each : 16;  // quads for which the sums leave enough registers
@@ -240,7 +240,7 @@ __device__ __forceinline__ void load_span_of_c(const Output& out, const Tile& ti
 
 // Loads as many spans as have buffers, and fetches the others into L2. The storing thread calls this.
 __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const Tile& tile, int row0, int rank, u32 staging, u32 full) {
-    store_wait_read<0>();  // until the previous tile's stores have read it
+    store_wait_read<0>();  // waits until the previous tile's stores have read the buffer
 #pragma unroll
     for (int part = 0; part < spans; ++part) {
         if (cluster_k > 1 && owner_of(0, part * span_c / 8) != rank) continue;
@@ -251,8 +251,8 @@ __device__ __forceinline__ void load_first_spans_of_c(const Output& out, const T
     }
 }
 
-// Spans of C that are staged between two barriers: all if each has a buffer, otherwise as many as leave buffers for the previous
-// round's spans, which are still being stored.
+// The number of spans of C that are staged between two barriers: all if each has a buffer, otherwise half as many as there are
+// buffers. The other half then holds the previous round's spans, which are still being stored.
 constexpr int spans_in_round = spans_each <= epilogue_stages ? spans_each : (epilogue_stages + 1) / 2;
 constexpr int rounds_on_their_way = epilogue_stages / spans_in_round;
 
@@ -330,8 +330,8 @@ __device__ __forceinline__ void store_staged(const Output& out, const Tile& tile
     }
 }
 
-// Stores span by span. This is needed without advance_descriptors, and if the next span's load of C needs the buffer of the
-// previous span.
+// Stores span by span, for configs without advance_descriptors, and for those in which C of the next span is loaded into the buffer
+// of the previous span.
 template <bool adds_c>
 __device__ __forceinline__ void store_by_spans(const Output& out, const Tile& tile, int row0, int rank, u32 staging, int group,
                                              const Sums& acc, SpansOfC& c) {
@@ -465,7 +465,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             at.next(ring.stages);
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = schedule.tile(work);  // its divisions run under the last multiplications
+        const Tile tile = schedule.tile(work);  // its divisions overlap the last multiplications
         wgmma_wait<0>();
         if (cluster_k == 1 || work.steps > 0) release(ring, previous, lane, notifies);
         const Schedule* general;

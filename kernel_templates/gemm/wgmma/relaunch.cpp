@@ -16,8 +16,8 @@ struct Order {
     int64_t raster, group;
 };
 
-// Orders of tiles to predict: the config's own, and panels in both directions. A single order if a direction has one tile, or if
-// L2 holds both operands, so that no order reads one again.
+// Orders of tiles to predict: the config's own, and panels in both directions. One order is enough if a direction has one tile,
+// or if L2 holds both operands: then every order reads each operand once.
 std::vector<Order> orders_for(const Gemm& g, const ResolvedConfig& s, const Grid& grid, const Device& device) {
     if (grid.count_m == 1 || grid.count_n == 1) return {{0, 1}};
     std::vector<Order> orders;

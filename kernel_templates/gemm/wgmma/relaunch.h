@@ -8,7 +8,7 @@
 namespace autotune::wgmma {
 
 // The launch parameters with the least predicted time for a problem (Family::relauncher): ring, parts of K, order of tiles, and
-// what is fetched early. They are legal if the compile parameters are.
+// what is fetched early. The result is legal if the compile parameters are legal.
 Relaunched relaunched(const Config& from, const gemm::Gemm& g, const Device& device);
 
 }  // namespace autotune::wgmma

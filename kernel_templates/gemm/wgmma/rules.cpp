@@ -210,7 +210,7 @@ void add_launch_rules(std::vector<Constraint>& to, const Gemm& g, const Device& 
                   })});
 }
 
-// The number of blocks if all run at once, each on an SM of its own with one tile or part. 0 for other grids.
+// The number of blocks, if all blocks run at once, each on its own SM with one tile or part. 0 for other grids.
 int64_t blocks_at_once(const Gemm& g, const ResolvedConfig& s, const Device& device) {
     const Grid at(g, s, device);
     const int64_t blocks = at.tiles * at.parts * s.cluster_blocks();

@@ -107,7 +107,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                     store_round(out, before, row0, staging, group, packed, step);
                 }
             });
-            before = tiles.tile(work);  // its divisions run under the last multiplications
+            before = tiles.tile(work);  // its divisions overlap the last multiplications
             math.finish(last);
             round_sums(packed, out, acc, adds_c);
             is_first = false;

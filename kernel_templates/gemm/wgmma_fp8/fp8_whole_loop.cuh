@@ -98,7 +98,7 @@ __device__ __forceinline__ void consume_whole_tiles(const Ring& ring, const Exte
                 if (round == 0) read_early();
                 if (!is_first) store_round(out, before, row0, areas.staging, group, packed, round);
             });
-            before = tiles.tile(work);  // its divisions run under the last multiplications
+            before = tiles.tile(work);  // its divisions overlap the last multiplications
             finish(last);
             round_sums<To>(packed, factors, epilogue, acc);
             is_first = false;

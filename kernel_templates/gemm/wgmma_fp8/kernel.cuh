@@ -11,8 +11,8 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};
-constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
-                                           // those
+// Scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of those
+constexpr int scale_mode = ${scale_mode};
 constexpr int align_a = ${align_a};  // bytes; below 16 the operand is packed into the workspace first
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};
@@ -69,8 +69,8 @@ static_assert(scale_mode != 3 || promotes, "scales of blocks are factors of prom
 using Acc = f32;
 constexpr int element_bytes = 1;
 constexpr int x_mn_major = 0, y_k_major = 1;
-constexpr int most_stages = 12;       // a ring may have at most so many stages
-constexpr bool converts_pairs = true;  // true, because the shipped winners were measured with it
+constexpr int most_stages = 12;       // the most stages that a ring may have
+constexpr bool converts_pairs = true;  // true, because the shipped winners were measured with this setting
 // Bytes for the scales of a tile's columns, for each consumer warpgroup.
 constexpr u32 column_bytes = scale_mode == 2 ? block_n * 4 : 0;
 
@@ -109,7 +109,7 @@ struct Operands {
     __device__ __forceinline__ Operands(u64 of_x, u64 of_y) : x(of_x), y(of_y) {}
     // The same values after shuffles. The compiler then keeps them instead of computing the descriptors again in each step.
     __device__ __forceinline__ Operands held() const;
-    // The descriptors of another stage, given those of the ring's first.
+    // The descriptors of another stage, from those of the ring's first stage.
     __device__ __forceinline__ Operands of_stage(int stage) const;
 };
 // The descriptor of an address `bytes` further in shared memory: one 32-bit addition.
@@ -376,7 +376,7 @@ __device__ __forceinline__ void load_stages(const Ring& ring, Order order, const
             at.next(ring.stages);
         }
     }
-    // A block must not exit while a peer may still arrive on its barriers.
+    // A block must not exit while other blocks of the cluster may still arrive on its barriers.
     for (int stage = 0; sharing_blocks > 1 && stage < ring.stages; ++stage, at.next(ring.stages))
         barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);
 }
@@ -439,7 +439,7 @@ struct BlockPlace {
     }
 };
 
-enum class StageOfTile { first, middle, last };  // a single stage counts as the last
+enum class StageOfTile { first, middle, last };  // if there is only one stage, it counts as the last
 
 // The state of one consumer warpgroup in the ring for one run of K steps.
 struct Walk {
@@ -479,8 +479,8 @@ struct Walk {
 
     // Issues and commits the products of one stage's 128 k, for the only band.
     __device__ __forceinline__ void begin(float* products, StepScales<1>& factors, const BlockPlace& block) {
-        const int stage = uniform(at.stage);  // from vector registers, descriptors would cost each of the four multiplications
-                                              // four moves
+        // From vector registers, descriptors would cost each of the four multiplications four moves
+        const int stage = uniform(at.stage);
         barrier_wait(ring.full + at.stage * 8, at.parity);
         multiply_promoted(products, Operands(ring.x(stage), ring.y(stage), block.row0), 0);
         block.read(factors, stage, 0, step);
@@ -583,7 +583,7 @@ struct Walk {
         wait_until_full();
         if (work.steps > 1) {
             if (!promote_stage<StageOfTile::first>(acc, first, block, stagger && group == 0, [] {})) wait_until_full();
-#pragma unroll 1  // if unrolled, narrow tiles would have products in flight over two iterations, which would have to be moved
+#pragma unroll 1  // otherwise narrow tiles have products in flight over two iterations, and their registers must be moved
             for (int left = work.steps - 2; left > 0; --left) {
                 if (!promote_stage<StageOfTile::middle>(acc, first, block, false, [] {})) wait_until_full();
             }
@@ -643,7 +643,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, Orde
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
         if (pingpong) others.move(walk.at, ring.stages);
-        // The divisions for the next tile's place run under the last multiplications.
+        // The divisions for the next tile's place overlap the last multiplications.
         const Tile tile = promotes && product_sets == 1 ? place_of_promoted : schedule.tile(work);
         if constexpr (!promotes) {
             wgmma_wait<0>();

@@ -142,7 +142,8 @@ class WgmmaFp8Plain final : public StructuredFamily {
         step.dynamic_smem_bytes = static_cast<std::size_t>(s.smem_bytes(g));
         step.arguments = {gemm::tile_map(o[0], gemm::kA, {s.block_k, s.block_m}),
                           gemm::tile_map(o[1], gemm::kB, {s.block_k, s.block_n})};
-        const std::vector<Argument> common = gemm::arguments(problem);  // the workspace comes last, and this family has none
+        // leaves out the last argument, the workspace, because this family has none
+        const std::vector<Argument> common = gemm::arguments(problem);
         step.arguments.insert(step.arguments.end(), common.begin(), common.end() - 1);
         for (const int64_t value : {s.tiles_m(g), s.tiles_n(g), s.group, s.raster}) step.arguments.push_back(i32(value));
         gemm::add_scales_and_epilogue(step.arguments, problem);

@@ -8,8 +8,8 @@ using A = ${a_type};
 using B = ${b_type};
 using Out = ${out_type};
 constexpr int promotes = ${promotes};
-constexpr int scale_mode = ${scale_mode};  // scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of
-                                           // those
+// Scales 0: none, 1: per tensor, 2: per row of A and column of B, 3: per 128 k of those
+constexpr int scale_mode = ${scale_mode};
 constexpr int align_a = ${align_a};  // bytes
 constexpr int align_b = ${align_b};
 constexpr int align_c = ${align_c};

@@ -62,8 +62,9 @@ double order_factor(const ResolvedConfig& s, const Grid& grid) {
 }
 
 // Clocks from the last multiplication to the last store. The C that beta multiplies is read while the last products are computed;
-// `reads` is the part of it that is not hidden. An unaligned C is stored in pieces as wide as its alignment: 260 kernels of 34
-// problems take 1.02 of this prediction. Blocks that divide K exchange all but their own shares of the tile.
+// `reads` is the part of that time that is not hidden. An unaligned C is stored in pieces as wide as its alignment. For such a C
+// 260 kernels of 34 problems took 1.02 times the predicted time. Blocks that divide K exchange all but their own shares of the
+// tile.
 double end_clocks(const Gemm& g, const ResolvedConfig& s) {
     const double units = static_cast<double>(s.units()) / static_cast<double>(s.parts());
     const double reads = g.reads_c ? 151.0 * units : 0.0;

@@ -24,7 +24,7 @@ using wgmma_nonpersistent::Grid;
 using wgmma_nonpersistent::ResolvedConfig;
 
 constexpr int64_t kMaxWaves = 4;         // waves of blocks
-constexpr int64_t kMaxLargestWaves = 2;  // the largest tile may need at most so many waves of blocks
+constexpr int64_t kMaxLargestWaves = 2;  // the most waves of blocks that the largest tile may need
 
 int64_t largest_tiles(const Gemm& g) {
     const auto tiles = [&](int64_t rows, int64_t columns) { return ceil_div(rows, 128) * ceil_div(columns, 256) * g.batch; };
@@ -218,7 +218,7 @@ Config choose_default(const SearchSpace& space, const Gemm& g, const Device& dev
         [&](const ResolvedConfig& s) { return wgmma_nonpersistent::predict(g, s, device); },
         [](const ResolvedConfig& s) { return config_from(s); },
         [&](const ResolvedConfig& s, const gemm::Descent<ResolvedConfig>::Offer& offer) { for_neighbours(s, g, device, offer); }};
-    // Starts from both assignments of the operands, with K divided and whole, because a descent seldom changes between these.
+    // A descent seldom changes the assignment of the operands, or between K divided and K whole. So descents start from all four.
     const auto offer_start = [&](int i, gemm::Descent<ResolvedConfig>& descent) {
         const bool is_divided = i % 2 != 0;
         for (const Tile& tile : kTiles) {

@@ -30,7 +30,7 @@ std::optional<int64_t> deepest_ring(const ResolvedConfig& s, int64_t steps, int6
         const bool fits = s.smem_bytes(depth) <= device.limits.smem_per_block_bytes &&
                           blocks * (s.smem_bytes(depth) + 1024) <= device.limits.smem_per_sm_bytes;
         if (!fits || depth <= s.k_warpgroups || depth % s.k_warpgroups != 0) continue;
-        if (!found || depth >= steps) found = depth;  // If a ring holds all steps, it need not be deeper.
+        if (!found || depth >= steps) found = depth;  // A ring that holds all steps need not be deeper.
     }
     return found;
 }

@@ -74,7 +74,7 @@ struct Grid {
     std::int64_t tiles_m, tiles_n;  // the tiles along the multiplication's M and N, rounded up to whole clusters
     std::int64_t blocks;
     std::int64_t steps;       // K steps of the tile
-    std::int64_t steps_each;  // a block has at most so many steps
+    std::int64_t steps_each;  // the most steps that a block has
     std::int64_t an_sm;       // blocks that an SM holds at once
 
     Grid(const Gemm& g, const ResolvedConfig& s, const Device& device);

@@ -173,7 +173,7 @@ __device__ __forceinline__ void produce(const Areas& at, const TensorMap* x, con
     }
 }
 
-// Tells the blocks that load for this one that it has read a stage.
+// Tells the blocks that load for this block that it has read a stage.
 __device__ __forceinline__ void release(u32 empty, const Place& place) {
     const int lane = threadIdx.x % 32;
     if constexpr (shares_tiles) {
@@ -532,7 +532,8 @@ __device__ __forceinline__ void add_unit(u32 unit, const Output& out, const floa
 constexpr int registers_allowed = math_threads < 128 * 2 ? 248 : 65536 / (math_threads + 128) / 8 * 8;
 constexpr int groups_each = columns_each / units_at_once;
 constexpr int groups_that_fit = (registers_allowed - bands * accumulators - 48) / (4 * units_at_once);
-constexpr bool holds_c = groups_that_fit > 0;  // otherwise each group is read just before it is needed
+// whether C is loaded in advance; otherwise each group is read just before it is needed
+constexpr bool holds_c = groups_that_fit > 0;
 constexpr int held_groups = !holds_c ? 1 : groups_that_fit < groups_each ? groups_that_fit : groups_each;
 using Held = u32[held_groups][units_at_once][4];
 
@@ -584,7 +585,7 @@ __device__ __forceinline__ void make_barriers(const Areas& at, const Run& run, c
 __device__ __forceinline__ void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// Reads from C group `group` of the units that this part owns.
+// Reads group number `group` of the units of C that this part owns.
 __device__ __forceinline__ void read_group(const Output& out, const Extents& s, const Tile& tile, int part, int group,
                                            u32 (&held)[units_at_once][4]) {
     const int unit = part * columns_each + group * units_at_once;
@@ -646,7 +647,7 @@ __device__ __forceinline__ void store_tile(const Areas& at, const Output& out, c
         }
         __syncwarp();
         store_staged(out, s, row, col, staging);
-        __syncwarp();  // the next units will overwrite these
+        __syncwarp();  // waits, because the next units will overwrite these
     }
 }
 
@@ -662,7 +663,7 @@ __device__ __forceinline__ void multiply_all(const Areas& at, const Run& run, co
     for (int step = k_group; step < run.count; step += k_warpgroups) {
         barrier_wait(at.full + stage * 8, parity);
         multiply(acc, first, stage, step == k_group);
-        if (previous >= 0 && step - k_warpgroups + stages < run.count) {  // if its stage is needed again
+        if (previous >= 0 && step - k_warpgroups + stages < run.count) {  // releases the stage if it will be filled again
             wgmma_wait<1>();
             release(at.empty + previous * 8, place);
         }
@@ -732,7 +733,8 @@ extern "C" __global__ void __launch_bounds__(threads, 1)
     Sums acc;
     if constexpr (block_n % 16 != 0) {
 #pragma unroll
-        for (int i = 0; i < bands * 4; ++i) acc[i / 4][accumulators + i % 4] = Register{};  // these sums are never stored
+        // initialises sums that are never stored
+        for (int i = 0; i < bands * 4; ++i) acc[i / 4][accumulators + i % 4] = Register{};
     }
     multiply_all(at, run, place, acc);
     wgmma_wait<0>();

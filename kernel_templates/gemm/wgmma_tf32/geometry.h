@@ -38,7 +38,7 @@ inline constexpr std::int64_t kRowBytes = 128;  // the bytes of a row of a tile 
 
 struct ResolvedConfig {
     AUTOTUNE_RESOLVED_CONFIG(GEMM_WGMMA_TF32_PARAMETERS)
-    bool x_in_registers;  // the problem gives this, not the config
+    bool x_in_registers;  // determined by the problem, not by the config
 
     ResolvedConfig(const Config& config, const Gemm& g);
 

@@ -1,6 +1,6 @@
 // C = alpha A B + beta C with f32 operands on Hopper, truncated to tf32: TMA loads into an mbarrier ring, wgmma multiplies; one
 // producer warp and `consumer_warpgroups` consumer warpgroups, persistent blocks. Cooperative: the consumer warpgroups share a
-// tile, each has a band of its rows. Ping-pong: each has its own tiles, so that one's epilogue runs under another's
+// tile, each has a band of its rows. Ping-pong: each has its own tiles, so that one's epilogue overlaps another's
 // multiplications.
 // X is the operand on wgmma's M side, Y the one on its N side: A and B, or with swap_ab B^T and A^T (C^T = B^T A^T). wgmma reads
 // tf32 from shared memory only if it is stored along K. So Y must be an operand that is. X is read into registers if it is not,
@@ -26,8 +26,8 @@ constexpr int cluster_m = ${cluster_m};  // blocks along M that share a tile of 
 constexpr int cluster_n = ${cluster_n};  // blocks along N that share a tile of X
 constexpr int tma_store = ${tma_store};
 constexpr int epilogue_stages = ${epilogue_stages};  // stages of each consumer warp's epilogue
-constexpr int x_sets = ${x_sets};  // sets of registers for X, each for part of a stage; with 2, one is loaded during the other's
-                                   // multiplications
+// Sets of registers for X, each for part of a stage; with 2, one is loaded during the other's multiplications
+constexpr int x_sets = ${x_sets};
 // clang-format on
 // ---- end of parameters ----
 #include "common/dependent_launch.cuh"
@@ -317,7 +317,7 @@ __device__ __forceinline__ void consume(const Ring& ring, const Extents& s, cons
             }
         }
         if (pingpong && lane == 0) barrier_arrive(ring.order + (group + 1 == consumer_warpgroups ? 0 : group + 1) * 8);
-        const Tile tile = tile_at(s, index, rank);  // its divisions run under the last multiplications
+        const Tile tile = tile_at(s, index, rank);  // its divisions overlap the last multiplications
         wgmma_wait<0>();
         release(ring, previous, lane, notifies);
         if (tma_store && (!reads_c || out.beta == 0.0f))

@@ -119,7 +119,7 @@ struct Copies {
     }
 };
 
-// Copies a tile, then multiplies it, without overlap.
+// Copies each tile and then multiplies it, without overlap.
 __device__ __forceinline__ void run_one_buffer(WarpTile& tile, Copies& copies, u32 buffer, int count) {
 #pragma unroll 1
     for (; count > 0; --count) {

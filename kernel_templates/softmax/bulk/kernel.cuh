@@ -36,11 +36,11 @@ using softmax::Part;
 constexpr int access_bytes = 16;
 constexpr int vec = access_bytes / static_cast<int>(sizeof(Element));
 constexpr int rows_per_tile = threads / threads_per_row;
-constexpr int lanes = smaller(threads_per_row, 32);  // so many lanes of a warp share a row
+constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that share a row
 constexpr int most_stages = 8;
 constexpr u64 load_policy = load_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
 constexpr u64 store_policy = store_hint == 0 ? bulk::policy_normal : bulk::policy_evict_first;
-// How many tiles ago the stage was used that a step of the loop refills. A stage that a bulk store still reads is refilled one
+// A step of the loop refills the stage that was used this many tiles ago. A stage that a bulk store still reads is refilled one
 // step later.
 constexpr int lag_of_store = bulk_store ? 1 : 0;
 static_assert(align_x == 16 && align_y == 16, "bulk copies move aligned units of 16 bytes");
@@ -78,7 +78,7 @@ __device__ __forceinline__ u32 slot_of(const Share& share, int stage, int row) {
     return ptx::shared_address(stages_memory) + (stage * rows_per_tile + row) * share.slot_bytes;
 }
 
-// Requests nothing beyond the last tile.
+// Requests the share's next tile; requests nothing beyond the last tile.
 __device__ __forceinline__ void request(const Share& share, int stage, i64 tile) {
     if (tile >= share.tiles()) return;
     const int rows = share.rows_of(tile);
@@ -185,7 +185,7 @@ __device__ __forceinline__ void answer(const Share& share, const Weights& weight
                                        f32 slope) {
     const f32 origin = softmax::origin_of(row.peak);
     const f32 inverse = softmax::inverse_of(row.sum);
-    // 0 without a peak: those weights are zeros or NaN.
+    // The factor is 0 if the row has no peak, because its weights are then zeros or NaN.
     const f32 factor = softmax::weight(weights.mine.peak, origin, slope) * inverse;
 #pragma unroll
     for (int h = 0; h < register_chunks; ++h) {
@@ -213,7 +213,8 @@ __device__ __forceinline__ void init_barriers(int stages) {
         bulk::fence_barrier_init();
     }
     __syncthreads();
-    if constexpr (cluster_blocks > 1) cluster::sync();  // before a block has begun, its shared memory must not be written
+    // waits until all blocks have begun, because the shared memory of other blocks must not be written before
+    if constexpr (cluster_blocks > 1) cluster::sync();
 }
 
 __device__ __forceinline__ void run(const Share& share, f32* lse, f32 magnitude) {

@@ -35,7 +35,7 @@ __device__ __forceinline__ f32 sum_of_lanes(f32 sum) {
 // its cluster. The object is in shared memory.
 template <int rows, int groups, int threads_per_row, int cluster_blocks, bool agreed>
 struct Exchange {
-    static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // so many warps of one block share a row
+    static constexpr int warps = threads_per_row > 32 ? threads_per_row / 32 : 1;  // warps of one block that share a row
     static constexpr int parts_of_row = cluster_blocks * warps;
 
     // Two sets, used alternately: a thread may write the next rows' parts while another reads these. Ordered by block and warp.

@@ -44,7 +44,7 @@ __device__ __forceinline__ f32 weight(f32 value, f32 origin, f32 slope) {
     return exp2_of((value - origin) * slope);
 }
 
-// The result's bits depend on the order of joins, so callers fix the order.
+// The bits of the result depend on the order of joins, so callers always join in the same order.
 __device__ __forceinline__ Part join(const Part& left, const Part& right, f32 slope) {
     Part whole;
     whole.peak = fmaxf(left.peak, right.peak);

@@ -167,7 +167,7 @@ DescribedProblem described(const Op& op, const ProblemDescription& description) 
 
 std::vector<Problem> edge_case_problems(const Problem& problem) {
     const View view(problem);
-    // The lengths of the class are multiples of this.
+    // The lengths of the problem's class are multiples of this.
     const std::int64_t step = std::max(view.align_x, view.align_y) / view.element_bytes;
     std::vector<Problem> neighbours;
     const auto add = [&](std::int64_t rows, std::int64_t cols, std::int64_t gap) {

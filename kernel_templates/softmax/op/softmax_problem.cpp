@@ -9,16 +9,16 @@
 namespace autotune::softmax {
 namespace {
 
-constexpr std::int64_t kSmsWithoutClusters = 12;  // so many SMs cannot be used by clusters of more than two blocks
+constexpr std::int64_t kSmsWithoutClusters = 12;  // SMs that clusters of more than two blocks cannot use
 constexpr double kLaunch_us = 1.2;                // the time of a launch in a stream of other kernels
-constexpr double kEarly_us = 0.2;                 // a programmatic launch after kernels that trigger nothing early costs so much
+constexpr double kEarly_us = 0.2;                 // cost of a programmatic launch after kernels that do not trigger early
 constexpr double kLatency_us = 0.8;               // the time of a load that misses every cache, under load
 constexpr double kReachableShare = 0.92;          // the share of the memory's peak that is reached with reads and writes mixed
 constexpr double kL2Share = 0.5;                  // the share of L2 that keeps data which is soon reloaded
 constexpr double kL2Gain = 2;                     // the bandwidth of L2 relative to the memory's
 constexpr double kExpPerClock = 16;               // exponentials for each SM
 constexpr double kLanesPerClock = 128;            // lanes for each SM
-constexpr double kBlockStart_us = 0.004;          // an SM is busy for this time when a block starts
+constexpr double kBlockStart_us = 0.004;          // the time for which the start of a block occupies an SM
 
 }  // namespace
 

@@ -104,7 +104,7 @@ struct Traffic {
     double reads = 1;                  // times that x is read, from memory or L2
     double weights = 2;                // exponentials an element
     double instructions = 12;          // instructions for each element
-    double steps_us = 0;               // waits of a block other than for memory: barriers, shuffles
+    double steps_us = 0;               // a block's waits for barriers and shuffles, not for memory
     double rounds = 1;                 // rounds of requests that a block makes one after the other
     double imbalance = 0;              // share of the time by which a persistent grid's blocks end at different times
     bool starts_early = false;         // by programmatic dependent launch

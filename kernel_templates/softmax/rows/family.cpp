@@ -10,7 +10,7 @@ namespace {
 
 using softmax::View;
 
-constexpr std::int64_t kOtherRegisters = 32;  // a thread needs so many besides its part of a row
+constexpr std::int64_t kOtherRegisters = 32;  // registers that a thread needs besides its part of a row
 constexpr std::int64_t kWidestAccessBytes = 16;
 constexpr std::int64_t kMostRegisters = 255;
 
@@ -139,7 +139,7 @@ std::int64_t power_from(std::int64_t value, std::int64_t most) {
 
 Config usual_config(const View& view) {
     const Widths widths(view);
-    // Up to a warp, each lane has one access; beyond that, four.
+    // If a warp has at least as many lanes as the row has accesses, each lane has one access. Otherwise a thread has up to four.
     const std::int64_t per_row =
         std::max(power_from(widths.accesses, 32), power_from(softmax::ceil_div(widths.accesses, 4), 1024));
     const std::int64_t threads = std::max<std::int64_t>(per_row, view.rows * per_row >= 128 ? 128 : 32);

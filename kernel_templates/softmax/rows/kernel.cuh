@@ -37,9 +37,9 @@ using softmax::Part;
 constexpr int element_bytes = static_cast<int>(sizeof(Element));
 constexpr int vec = access_bytes / element_bytes;  // elements of an access
 constexpr int store_bytes = smaller(access_bytes, align_y);
-constexpr int groups = threads / threads_per_row;  // so many groups of threads each share a row
+constexpr int groups = threads / threads_per_row;  // groups of threads, each of which shares a row
 constexpr int rows_per_block = groups * rows_per_thread;
-constexpr int lanes = smaller(threads_per_row, 32);  // so many lanes of a warp share a row
+constexpr int lanes = smaller(threads_per_row, 32);  // lanes of a warp that share a row
 static_assert(access_bytes <= align_x, "an access is as narrow as the rows' alignment");
 static_assert(threads % threads_per_row == 0, "every row has all its threads");
 static_assert(cluster_blocks == 1 || groups == 1, "blocks share a row with all their threads");
@@ -139,7 +139,7 @@ struct Held {
         return mine;
     }
     __device__ __forceinline__ void store_all(const Row& row, f32 row_origin, f32 inverse) {
-        // 0 without a peak: those weights are zeros or NaN.
+        // The factor is 0 if the row has no peak, because its weights are then zeros or NaN.
         const f32 factor = hold_weights && !is_whole_row ? softmax::weight(peak, row_origin, row.slope) * inverse : inverse;
 #pragma unroll
         for (int i = 0; i < register_chunks; ++i) {
@@ -233,7 +233,8 @@ __device__ __forceinline__ void run(const Rows& all) {
     const i64 stride = static_cast<i64>(gridDim.x / cluster_blocks) * rows_per_block;
     constexpr bool agreed = warp_max_first && fits;
     __shared__ softmax::Exchange<rows_per_thread, groups, threads_per_row, cluster_blocks, agreed> exchange;
-    if constexpr (cluster_blocks > 1) cluster::sync();  // before a block has begun, its shared memory must not be written
+    // waits until all blocks have begun, because the shared memory of other blocks must not be written before
+    if constexpr (cluster_blocks > 1) cluster::sync();
     dependent_launch::let_next_grid_start();
     dependent_launch::wait_for_earlier_grids();
     int turn = 0;

@@ -5,7 +5,7 @@
 
 namespace {
 
-// Parts of a sum are added in f32, in whatever type they are stored, and rounded once; one register at a time.
+// Adds one register at a time. Parts of a sum are added in f32, whatever type they are stored in, and rounded once.
 __device__ __forceinline__ void add_to(float* sum, float part) { sum[0] += part; }
 __device__ __forceinline__ void add_to(float* sum, u32 part) {
     const Pair pair = pair_of(&part, 0);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void add_parts(const Output& out, const Schedule& sch
 
 // Counts one of `parts` parts as finished. Returns whether it was the last; the counter is then 0 again.
 __device__ __forceinline__ bool is_last_part(u32* counter, u32 parts) {
-    return atomicInc(counter, parts - 1) == parts - 1;  // wraps to 0 whatever the counter was
+    return atomicInc(counter, parts - 1) == parts - 1;  // wraps to 0, so the counter is 0 for the next launch
 }
 
 // Stores this part in the workspace. Returns true in the group that finds all parts there; `acc` is then their sum, added in
@@ -122,7 +122,7 @@ __device__ __forceinline__ bool combine(const Output& out, const Schedule& sched
     if (last == 0) return false;
     if constexpr (sums_each == 1) {
         add_parts<bands * accumulators>(out, schedule, work, mine, &acc[0][0]);
-    } else {  // as many at a time as fit into registers in f32
+    } else {  // adds as many at a time as fit into registers in f32
         constexpr int at_once = accumulators / (accumulators > 32 ? 4 : accumulators > 16 ? 2 : 1);
 #pragma unroll
         for (int first = 0; first < bands * accumulators; first += at_once)

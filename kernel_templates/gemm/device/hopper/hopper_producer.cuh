@@ -26,7 +26,7 @@ __device__ __forceinline__ void for_each_box(int mn, int k, int share, Visit vis
     }
 }
 
-// Loads it, by multicast to the blocks of `mask` if they share it.
+// Loads the share, by multicast to the blocks of `mask` if they share the operand.
 template <bool k_major, int extent, int span, int shares>
 __device__ __forceinline__ void load_operand(u32 destination, const Operand& from, u32 barrier, int mn, int k, int batch, int share,
                                              unsigned short mask) {
@@ -91,8 +91,8 @@ __device__ __forceinline__ void fetch_for_all(const EarlyFetch& fetch, const Ext
     }
 }
 
-// Loads all stages. With `turns` every other tile goes from its last K step to its first. So it first reads the part of the
-// shared operand that the tile before it read last, while L2 still has it.
+// Loads all stages. With `turns` every other tile goes from its last K step to its first. So it begins with the part of the
+// shared operand that the previous tile read last and L2 still has.
 template <bool turns>
 __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, const Operand& x, const Operand& y, int rank, u32 turn) {
     const int share_x = rank / cluster_m;  // blocks along N share X
@@ -124,7 +124,8 @@ __device__ __forceinline__ void produce(const Ring& ring, Schedule schedule, con
             at.next(ring.stages);
         }
     }
-    // A peer may still arrive on this block's barriers, so the block stays until its ring is empty: then all peers have arrived.
+    // Other blocks of the cluster may still arrive on this block's barriers, so the block stays until its ring is empty. Then all
+    // of them have arrived.
     if constexpr (sharing_blocks > 1) {
         for (int stage = 0; stage < ring.stages; ++stage) {
             barrier_wait(ring.empty + at.stage * 8, at.parity ^ 1);

@@ -44,7 +44,7 @@ __device__ __forceinline__ void make_stage_barriers(const Ring& ring, int filler
 __device__ __forceinline__ void make_pingpong_barriers(const Ring& ring) {
     for (int i = 0; i < consumer_warpgroups; ++i) barrier_init(ring.order + i * 8, 4);
 }
-// After this, all threads of the cluster may use the barriers.
+// Called by all threads of the cluster; after that they may use the barriers.
 __device__ __forceinline__ void meet() {
     if constexpr (cluster_blocks > 1)
         cluster_sync();

@@ -18,8 +18,8 @@ constexpr int group_rows = 64 * bands;
 constexpr int sums_each = is_same<Acc, f16> ? 2 : 1;   // sums in a register
 constexpr int accumulators = block_n / 2 / sums_each;  // registers of one band
 constexpr int sharing_blocks = cluster_m * cluster_n;
-constexpr int notified_blocks = cluster_m + cluster_n - 1;  // blocks that load for this one: those in its row or column of the
-                                                            // cluster
+// Blocks that load for this one: those in its row or column of the cluster
+constexpr int notified_blocks = cluster_m + cluster_n - 1;
 constexpr int cluster_blocks = sharing_blocks * cluster_k;
 constexpr int math_threads = 128 * consumer_warpgroups;
 static_assert(cluster_k == 1 || (sharing_blocks == 1 && !pingpong), "blocks either share tiles or divide the K of one");
