@@ -231,7 +231,7 @@ TEST(Catalogue, AFileOfTheDirectoryWithoutAnEffectIsRefused) {
     folder.write("gemm/pack.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),
               begin + "gemm/pack.cuh has no effect: this version reads it as gemm/device/pack.cuh; move it there");
-    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text comes with headers of its own
+    folder.write("gemm/mma/kernel.cuh", "#include \"gemm/pack.cuh\"\n");  // an older text has its own headers
     EXPECT_EQ(refusal_of(folder), "");
     folder.write("add/reference.cuh", "// the folder of an earlier version\n");
     EXPECT_EQ(refusal_of(folder),

@@ -19,7 +19,7 @@ struct Row {
     const char* variant;
     const char* family;
     std::vector<std::string> names;
-    bool is_for_f32_sums = true;  // false if its sums fit into registers only in f16
+    bool is_for_f32_sums = true;  // false if the sums fit into registers only in f16
 };
 
 std::vector<std::string> staged(const std::string& before, const std::vector<std::string>& after) {
@@ -80,7 +80,7 @@ std::vector<Row> mma_rows() {
             {"x2 in K, both", mma, staged(base + "x2_smem_swizzle_rbuf", orders)}};
 }
 
-// The f32 rows, by the op whose problems they run.
+// The f32 rows, grouped by the op whose problems they run.
 std::vector<Row> sgemm_rows() {
     const std::string t8 = "t_8x8_sliced_k_f32x4", k16 = "t_8x8_sliced_k16_f32x4_bcf_dbuf";
     const char* simt = "gemm/simt_f32";

@@ -1,6 +1,6 @@
 #!/bin/bash
-# compute_sanitizer.sh TOOL CONFORMANCE_TEST: every family's named configs on small problems under memcheck, synccheck or racecheck.
-# Exit 77 (skipped) where there is no compute-sanitizer or no GPU; with AUTOTUNE_REQUIRE_GPU=1 that is a failure.
+# compute_sanitizer.sh TOOL CONFORMANCE_TEST: runs every family's named configs on small problems under memcheck, synccheck or
+# racecheck. Exits with 77 (skipped) without compute-sanitizer or without a GPU; with AUTOTUNE_REQUIRE_GPU=1 this is a failure.
 set -uo pipefail
 tool=$1
 test=$2

@@ -78,7 +78,7 @@ Requests gemm_requests() {
             gemm("264x136x1032",
                  {{"dtype", "f16"}, {"layout", layout}, {"acc", "f16"}, {"beta", "0.5"}, {"alpha", "0.75"}, {"batch", "2"}}));
         all.push_back(gemm("2048x1536x1024", {{"dtype", "f16"}, {"layout", layout}}));
-        // These have a beta that is not zero. They cover every way to divide a product and to store it.
+        // These problems have a beta that is not zero. They cover every way to divide a product and to store it.
         for (const std::string shape : {"2048x1536x1024", "512x512x4096", "24x1024x4096", "1032x517x2049", "1333x24x328"})
             all.push_back(gemm(shape, {{"dtype", "bf16"}, {"layout", layout}, {"beta", "-1.25"}, {"alpha", "0.5"}}));
         all.push_back(gemm("384x500x2048", {{"dtype", "f16"},
@@ -91,7 +91,7 @@ Requests gemm_requests() {
     return all;
 }
 
-// The same problems for f32 operands in each of their compute types.
+// The same problems for f32 operands, in each compute type.
 Requests f32_gemm_requests() {
     Requests all;
     for (const std::string op : {"sgemm", "tf32gemm", "sgemm_tc"}) {
@@ -231,7 +231,7 @@ Requests packed_requests() {
     return all;
 }
 
-// Problems for the gradients of the same.
+// Problems for the gradients of attention.
 Requests attention_bwd_requests() {
     Requests all;
     for (const std::string dtype : {"bf16", "f16", "f32"}) {

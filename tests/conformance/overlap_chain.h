@@ -53,7 +53,7 @@ class OverlapChain {
         std::unique_ptr<jit::BoundLaunch> overlapping, apart;
         gpu::Buffer workspace;
         std::vector<std::uint64_t> scalars;
-        std::vector<gpu::Buffer> tensors;  // tensors that are not passed on; one byte for those that are
+        std::vector<gpu::Buffer> tensors;  // tensors that are not passed from launch to launch; for those that are, one byte
         HandOver hand;
         bool in_place = false;
     };

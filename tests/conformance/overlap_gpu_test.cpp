@@ -1,5 +1,6 @@
-// Kernels that start before the previous one has ended, in chains where that matters. Every family with programmatic dependent
-// launch must give the bits of the chain launched one kernel at a time, and each mutant that does not wait must be found.
+// Chains of kernels that start before the previous kernel has ended, where this can change results. Every family with
+// programmatic dependent launch must give the bits of the chain launched one kernel at a time, and each mutant that does not wait
+// must be found.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>

@@ -39,7 +39,7 @@ TEST(DType, EveryFinitePatternOfASmallTypeSurvivesARoundTrip) {
 TEST(DType, RoundsToNearestWithTiesToEven) {
     EXPECT_EQ(round_to(DType::f16, 2049.0), 2048.0);
     EXPECT_EQ(round_to(DType::f16, 2051.0), 2052.0);
-    EXPECT_EQ(round_to(DType::f16, 2049.0000001), 2050.0);  // rounded to f32 first, this would be a tie
+    EXPECT_EQ(round_to(DType::f16, 2049.0000001), 2050.0);  // if it were rounded to f32 first, it would be a tie
     EXPECT_EQ(round_to(DType::bf16, 257.0), 256.0);
     EXPECT_EQ(round_to(DType::bf16, 259.0), 260.0);
     EXPECT_EQ(round_to(DType::f32, 16777217.0), 16777216.0);

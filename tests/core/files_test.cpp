@@ -63,7 +63,7 @@ TEST_F(Files, AreReadWholeAndWithoutAMark) {
     EXPECT_EQ(read_regular_file("/proc/self/status", 1 << 20).text.substr(0, 5), "Name:");  // a file without a stated size
 }
 
-// The reader neither blocks on any of these nor reads forever.
+// The reader must neither block on any of these nor read forever.
 TEST_F(Files, ThatAreNoneAreNamedAndNotRead) {
     ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
     EXPECT_EQ(read_regular_file(path("fifo"), 100).why, "it is a pipe, not a regular file");

@@ -63,7 +63,7 @@ TEST(Statistics, RelativeSpreadDoesNotDependOnTheUnit) {
 }
 
 TEST(Statistics, MedianIntervalUsesTheOrderStatisticsOfTheBinomialTable) {
-    // From tables of the sign test: at 95 % the 10th and 21st of 30, and the 2nd and 9th of 10.
+    // Tables of the sign test give, at 95 %, the 10th and 21st of 30 samples, and the 2nd and 9th of 10.
     const stats::Interval thirty = stats::median_interval(one_to(30));
     EXPECT_DOUBLE_EQ(thirty.low, 10);
     EXPECT_DOUBLE_EQ(thirty.high, 21);

@@ -121,7 +121,7 @@ TEST(DeviceKey, WinnersOfACardWithTheSameChipAreNearOnes) {
     store.put(winner_on(h100(79), 4, 100));
     const auto found = store.near_of_other_cards(sample_problem(4), h100(80), 8);
     ASSERT_THAT(found, SizeIs(3));
-    EXPECT_EQ(found[0].extents, sample_problem(4).extents);  // the near winner is the problem's own, on the other card
+    EXPECT_EQ(found[0].extents, sample_problem(4).extents);  // the near winner is for the same problem, but from the other card
     EXPECT_EQ(found[0].device.bus_bits, 6144);
     EXPECT_TRUE(found[1].shipped);
     EXPECT_EQ(found[1].device.memory_gib, 96);
@@ -138,7 +138,7 @@ TEST(Misses, AreForgottenWhenTheirProblemIsTuned) {
     winner.doubt = "";
     winner.restricted_to = "family=gemm/mma";
     store.put(winner);
-    EXPECT_EQ(store.count_misses(), 2);  // these rows are not used for calls
+    EXPECT_EQ(store.count_misses(), 2);  // these rows do not answer calls
     winner.restricted_to = "";
     store.put(winner);
     ASSERT_EQ(store.count_misses(), 1);
@@ -154,7 +154,7 @@ TEST(Misses, AreBoundedAndThoseThatWereCalledLeastGo) {
         misses.push_back({sample_problem(m), sample_device(), "near", m == 5 ? 1 : 2});
     store.record_misses(misses);
     EXPECT_EQ(store.count_misses(), kMostMisses);
-    // It waits for another second, so that the new rows differ in their date.
+    // Waits for another second, so that the dates of the new rows differ.
     const std::string before = store.misses(1).at(0).date;
     while (utc_now() == before) ::usleep(10'000);
     store.record_misses(std::vector<Miss>{{sample_problem(kMostMisses + 1), sample_device(), "near", 1}});
@@ -163,7 +163,7 @@ TEST(Misses, AreBoundedAndThoseThatWereCalledLeastGo) {
     const auto has = [&](std::int64_t m) {
         return std::any_of(all.begin(), all.end(), [&](const MissRow& row) { return row.shape == sample_problem(m).shape(); });
     };
-    EXPECT_TRUE(has(kMostMisses + 1));  // it stays although it was called only once
+    EXPECT_TRUE(has(kMostMisses + 1));  // the problem stays although it was called only once
     EXPECT_FALSE(has(5));
     EXPECT_TRUE(has(6));
 }

@@ -84,8 +84,8 @@ void expect_present(const Winner& winner) {
     EXPECT_EQ(winner.evidence.finalists[1].name, "cublas stages=3");  // no kernel of ours
 }
 
-// Expects a stale row. Its identity and the restriction of its search stay unchanged. A later search starts from its config,
-// which needs today's names.
+// Expects that the row is stale. Reading keeps its identity and the restriction of its search, but gives its config today's
+// names, because a later search starts from that config.
 void expect_stale(const Winner& winner) {
     EXPECT_EQ(winner.template_identity, "00000000deadbeef");
     EXPECT_EQ(winner.candidate.config, kPresentConfig);

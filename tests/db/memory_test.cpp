@@ -28,7 +28,7 @@ class OutOfMemory : public ::testing::TestWithParam<long> {
         if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
         ASSERT_TRUE(autotune::test::interposer_is_loaded());
     }
-    // So many allocations are refused from the n-th on.
+    // This many allocations are refused from the n-th on.
     static long most() { return GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Memory, OutOfMemory, ::testing::Values(1, LONG_MAX), [](const auto& parameter) {

@@ -145,9 +145,9 @@ TEST_F(LargeStore, FindsInMicrosecondsOnceOpen) {
     EXPECT_LT(spent * 1000 / kLookups, 200);  // it takes 37 us with evidence and finalists
 }
 
-// With a row: every column and the evidence are read. Without one: the time that a library spends before it takes a default. The
-// 99th percentile depends on a virtual machine's neighbours as much as on us, even in processor time, so its bound is only
-// checked on a machine of our own.
+// With a row, every column and the evidence are read. Without a row, this is the time that a library spends before it uses a
+// default. The 99th percentile depends on a virtual machine's neighbours as much as on us, even in processor time, so its bound
+// is only checked on a machine of our own.
 TEST_F(LargeStore, FindsWithin100Microseconds) {
     const Store store = open();
     std::vector<double> found_us, missed_us;
@@ -175,8 +175,8 @@ TEST_F(LargeStore, FindsNearWinnersOfALargeClassInMilliseconds) {
     EXPECT_LT(spent, 20);  // 0.5 ms over 2,500 rows
 }
 
-// The second call of `stopped` stops it, which comes while SQLite checks the file, so no row is offered. A merge that only called
-// it before rows would accept one.
+// The second call of `stopped` ends the merge. It comes while SQLite checks the file, so no row is offered. A merge that called
+// `stopped` only before rows would accept one row.
 TEST_F(LargeStore, AMergeIsStoppedWhileTheOtherFileIsChecked) {
     Store into = memory_store();
     std::atomic<int> asked = 0;

@@ -77,7 +77,8 @@ TEST_F(WinnersTest, GiveTheExactWinnerFirst) {
     EXPECT_EQ(found.nvrtc, "13.0");
 }
 
-// The database is from before identities hashed code. It is opened for reading, as the library does, so the file stays unchanged.
+// Makes a database of a version whose identities did not hash code. The library only reads databases, so the file stays
+// unchanged.
 TEST_F(WinnersTest, OfAnEarlierVersionAreExactAndStayAsTheyAre) {
     {
         db::Connection connection({.path = options_.files.database});
@@ -552,7 +553,7 @@ TEST_F(WinnersTest, OfANarrowedSearchAreNone) {
     winner.restricted_to = "family=gemm/mma";
     put(winner);
     EXPECT_EQ(first(problem()).origin, Origin::family_default);
-    options_.pin = winner.candidate.to_string();  // The user can still pin it.
+    options_.pin = winner.candidate.to_string();  // The user can still pin this candidate.
     EXPECT_EQ(first(problem()).candidate, winner.candidate);
 }
 

@@ -96,7 +96,7 @@ void read_as(const Read& read) {
     try {
         (void)read();
     } catch (const tuner::Json::exception&) {
-    } catch (const Error&) {  // If a reader throws any Error, its peer counts as broken (wire.h).
+    } catch (const Error&) {  // Any Error is allowed: if a reader throws one, its peer counts as broken (wire.h).
     }
 }
 

@@ -135,7 +135,7 @@ TEST(Driver, OfCuda124Works) {
     });
 }
 
-// Expects the result of cuInit, and this remedy for it.
+// Expects an error with this remedy for this result of cuInit.
 void expect_advice(const std::string& advice) {
     const int code = std::atoi(std::getenv("AUTOTUNE_TEST_CODE"));
     try {
@@ -317,7 +317,7 @@ TEST(Library, TheDriverIsAskedOnceForAKernelOfAContext) {
             EXPECT_EQ(answer(32, 100000), 0);
         },
         [](const fake::Sandbox& sandbox) {
-            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // one of the calls is Ready's
+            EXPECT_EQ(sandbox.count_calls("cuLibraryGetKernel"), 2);  // Ready makes one of the two calls
             EXPECT_EQ(sandbox.count_calls("cuFuncLoad"), 1);
         });
 }

@@ -87,7 +87,7 @@ TEST(KernelFile, ALetIsAMacroWhereTheSourceUsesItAndHasNoNameLikeIt) {
     EXPECT_THAT(constants(), IsEmpty());
 }
 
-// As sources for other tuners are written: values of their own, unless somebody gives some.
+// Sources for other tuners look like this: they have values of their own, unless a tuner defines others.
 TEST(KernelFile, ALetThatTheSourceGuardsIsAMacro) {
     const Folder folder;
     const auto loaded = [&](const std::string& more) {
@@ -158,7 +158,7 @@ std::ostream& operator<<(std::ostream& out, const Bad& bad) {
 
 class BadKernelFile : public ::testing::TestWithParam<Bad> {};
 
-// One sentence each, at its place.
+// Each fault gives one sentence, at its place in the file.
 TEST_P(BadKernelFile, IsToldAtItsPlace) {
     const Folder folder;
     EXPECT_THAT(folder.told(GetParam().from, GetParam().to), Contains(HasSubstr(GetParam().told)));

@@ -1,4 +1,4 @@
-// A user's kernel as the compiler is given it.
+// The source of a user's kernel that the compiler gets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

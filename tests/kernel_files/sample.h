@@ -93,7 +93,7 @@ class Folder {
     ~Folder() { std::filesystem::remove_all(folder_); }
     void put(const std::string& name, const std::string& text) const { std::ofstream(path(name), std::ios::binary) << text; }
     std::string path(const std::string& name) const { return folder_ + "/" + name; }
-    // The file with one text in place of another, which must be there.
+    // The file with one text replaced by another. The replaced text must be in it.
     Loaded with(const std::string& from, const std::string& to) const {
         std::string text = kFile;
         const std::size_t at = text.find(from);

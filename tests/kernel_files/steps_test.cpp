@@ -122,7 +122,7 @@ TEST(Data, OfASymbolIsWrittenBeforeStepsAndReference) {
     ASSERT_THAT(planned.plan.symbol_writes, SizeIs(1));
     EXPECT_EQ(planned.plan.symbol_writes[0].symbol, "table");
     EXPECT_EQ(planned.plan.symbol_writes[0].bytes, 4000U);
-    // The exact test runs the reference on magnitudes too, which then stand in the symbol.
+    // The exact test also runs the reference on magnitudes, which are then copied into the symbol.
     const LaunchPlan reference =
         planned.op.reference_plan(planned.problem, test_named(planned.op.tests(planned.problem), "exact"));
     ASSERT_THAT(reference.symbol_writes, SizeIs(2));
@@ -188,7 +188,7 @@ TEST(Data, HasAllTypesOfTheFormat) {
     }
 }
 
-// A program that calls the kernel brings its own data.
+// A program that calls the kernel passes its own data.
 TEST(Data, NeedNotBeThereForACaller) {
     const Folder folder;
     const Loaded with_file = folder.with("access = \"in\"", "access = \"in\"\nfill = { npy = \"x.npy\" }");
@@ -212,7 +212,7 @@ TEST(TunedHeader, HasConstantsMacrosWhereTheSourceAsksAndTheLaunch) {
     EXPECT_THAT(header, HasSubstr("// scale<<<dim3("));
 }
 
-// As numpy.save writes it.
+// The bytes of a file as numpy.save writes it.
 std::string npy(const std::string& type, const std::string& shape, std::size_t bytes, bool is_fortran = false) {
     std::string header =
         "{'descr': '" + type + "', 'fortran_order': " + (is_fortran ? "True" : "False") + ", 'shape': " + shape + ", }";

@@ -99,8 +99,8 @@ class Chooser {
         return names;
     }
     bool is_taken(const Problem& problem) const { return !family_.refuses(problem, reference_device(arch_).value()); }
-    // Whether this architecture compiles a text that may be compiled for any of `archs`. sm_90a takes every second text, and the
-    // others share the rest.
+    // Whether this architecture is the one that compiles text `number`, which is valid for all of `archs`. sm_90a takes every
+    // second text, and the other architectures share the rest.
     bool is_mine(const std::vector<std::string>& archs, std::size_t number) const {
         std::vector<std::string> others;
         for (const std::string& name : archs)

@@ -12,7 +12,7 @@ struct ChosenText {
     std::string arch;
     Problem problem;
     Config config;
-    bool fits = true;  // it must compile without spills
+    bool fits = true;  // whether it must compile without spills
 };
 
 inline const std::vector<std::string> kArchs = {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120"};

@@ -82,7 +82,7 @@ TEST(DescribedGemm, AColumnMajorProductIsTheTransposedRowMajorOne) {
     EXPECT_EQ(found.order, (std::vector<std::size_t>{1, 0, 2}));
 }
 
-// A single row or column is both plain and transposed. The caller's word decides, or else the better alignment.
+// A single row or column is both plain and transposed. The caller's layout decides; without one the better alignment decides.
 TEST(DescribedGemm, WordsDecideWhereStridesDoNot) {
     ProblemDescription given = plain();
     given.tensors[0].dims = {{1, 32}, {32, 1}};

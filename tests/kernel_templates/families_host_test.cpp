@@ -102,7 +102,7 @@ std::vector<HostCase> cases() {
     const std::string of_fp8 = "block_k=128 cluster_m=1 cluster_n=1 cluster_k=1 prefetch_steps=0 prefetch_all=0 raster=0 group=1 ";
     const std::string of_wgmma =
         "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 tma_swizzle=128 raster=0 group=1 evict_first=0 prefetch_steps=0 prefetch_all=0 advance_descriptors=1 ";
-    const int few = 3;  // with so few SMs each block has many tiles of a small problem
+    const int few = 3;  // few SMs, so that each block has many tiles even for a small problem
     const std::string of_one_tile = "block_k=64 cluster_m=1 cluster_n=1 cluster_k=1 ";
     return {
         forward("naive_unmasked", "naive", "f32", unmasked("32")),

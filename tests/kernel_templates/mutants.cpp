@@ -89,7 +89,7 @@ bool runs_on_host(const Mutant& mutant) {
                              has(mutant.config, "cluster_k=2") ||
                              (mutant.family == "attention/split" && has(mutant.config, "join=2"));
     const bool lacks_a_fence = has(mutant.find, "fence");  // fences have no effect on the host
-    // Lost digits are invisible in sums that do not need them.
+    // A sum that does not need the lost digits does not show this fault.
     const bool lacks_digits = mutant.name == "wgmma_fp8_promotion_forgotten";
     // These tiles are too large to run quickly on the host.
     const bool is_large = mutant.races && has(mutant.family, "gemm/wgmma") && !mutant.shape.starts_with("64x64x");

@@ -14,7 +14,7 @@
 namespace autotune::test {
 namespace {
 
-// On the host a race needs no large problem, so 256x256x1024 becomes 128x128x256.
+// The host finds races in small problems too, so 256x256x1024 becomes 128x128x256.
 std::string smaller(const std::string& shape) {
     std::string result;
     std::istringstream words(shape);

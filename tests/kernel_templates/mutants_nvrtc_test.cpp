@@ -48,7 +48,8 @@ std::vector<Mutant> not_on_host() {
 
 INSTANTIATE_TEST_SUITE_P(Each, MutantTest, ::testing::ValuesIn(not_on_host()),
                          [](const auto& entry) { return entry.param.name; });
-// tests/conformance/overlap_gpu_test.cpp runs them in chains; this test shows without a GPU that it can.
+// tests/conformance/overlap_gpu_test.cpp runs these mutants in chains. This test shows without a GPU that chains of them are
+// possible.
 TEST(OverlapMutants, HaveAResultThatTheNextLaunchReads) {
     const Catalogue catalogue = Catalogue::embedded();
     for (const Mutant& mutant : overlap_mutants()) EXPECT_TRUE(hand_over(problem_of(mutant, catalogue))) << mutant.name;

@@ -14,7 +14,7 @@ using MutantsOfAFamily = std::vector<Mutant> (*)();
 struct Planted {
     explicit Planted(MutantsOfAFamily make);
 };
-// Adds them to overlap_mutants().
+// Adds mutants to overlap_mutants().
 struct PlantedInChain {
     explicit PlantedInChain(MutantsOfAFamily make);
 };

@@ -18,7 +18,8 @@ namespace {
 using host_cuda::Branch;
 
 // Sides that no legal config of an example has, as "family: condition is value".
-const std::set<std::string> kNeverTaken = {"gemm/mma: sizeof(Out) == 2 is false"};  // this family takes only outputs of two bytes
+// because gemm/mma accepts only outputs of two bytes
+const std::set<std::string> kNeverTaken = {"gemm/mma: sizeof(Out) == 2 is false"};
 
 std::vector<std::string> family_names() {
     std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// The texts of every family that chosen_texts.h chooses, through the real compiler; no GPU needed. AUTOTUNE_EVERY_CONFIG=1, set
-// by the soak test, compiles all named configs and examples. sides_host_test.cpp checks what the choice covers.
+// Compiles the texts of every family that chosen_texts.h chooses with the real compiler; needs no GPU. AUTOTUNE_EVERY_CONFIG=1,
+// set by the soak test, compiles all named configs and examples. sides_host_test.cpp checks what the choice covers.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -27,7 +27,7 @@ def mypy(python, folder, *arguments):
 
 
 def wrong_mistakes(said):
-    """What mypy says of mistakes.py against what its lines ask for."""
+    """Compares mypy's output for mistakes.py with the errors that its lines require."""
     lines = (HERE / "types" / "mistakes.py").read_text().splitlines()
     wanted = {(number, found.group(1)) for number, line in enumerate(lines, 1) if (found := WANTED.search(line))}
     found = {(int(line), code) for line, code in FOUND.findall(said)}

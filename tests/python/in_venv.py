@@ -29,7 +29,7 @@ def skip(why):
 
 
 def make_environment(folder):
-    """A virtual environment without packages but pip; returns its python."""
+    """Makes a virtual environment that has only pip; returns its python."""
     try:
         venv.create(folder, with_pip=True, clear=True)
     except subprocess.CalledProcessError:
@@ -38,12 +38,12 @@ def make_environment(folder):
 
 
 def tools_python(tools, requirement):
-    """A python that has `requirement`, in an environment of its own that is kept from one run to the next."""
+    """Returns a python that has `requirement`, in an environment that is kept from one run to the next."""
     folder = tools / requirement.partition("=")[0]
     python = folder / "bin" / "python"
     tools.mkdir(parents=True, exist_ok=True)
     with open(tools / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that need the same run side by side
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests that need the same environment run side by side
         if not (folder / ".complete").exists():
             make_environment(folder)
             fetch(python, requirement)

@@ -10,13 +10,13 @@ import tempfile
 import unittest
 from pathlib import Path
 
-HEADER_BYTES, LOG_BYTES = 64, 32 << 20  # of the log: tests/support/fake/call_log.h
+HEADER_BYTES, LOG_BYTES = 64, 32 << 20  # sizes of the log: tests/support/fake/call_log.h
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
 TYPES = {"<f2": "e", "<f4": "f"}
 
 
 class Entries:
-    """The driver's entry points by cuGetProcAddress, as the library asks for them."""
+    """The driver's entry points by cuGetProcAddress, found in the way in which the library finds them."""
 
     def __init__(self, raw):
         self._raw = raw
@@ -34,7 +34,7 @@ class Entries:
 
 
 class Driver:
-    """The calls of the driver that tests need. Made once a process; its context is the primary one of device 0."""
+    """The driver calls that tests need. Made once per process; its context is the primary one of device 0."""
 
     _only = None
 
@@ -100,7 +100,7 @@ class Array:
 
 
 def integers(count, seed):
-    """Numbers from -2 to 2, whose products and sums are exact in f16 where there are few."""
+    """Numbers from -2 to 2. Their products are exact in f16, and so are sums of few products."""
     values = []
     for _ in range(count):
         seed = (seed * 1664525 + 1013904223) % 2**32
@@ -114,7 +114,7 @@ def product(a, b, m, n, k):
 
 
 class MachineTest(unittest.TestCase):
-    """Each test has a home, database and cache of its own. REQUIRES: the process was started with the scripted driver."""
+    """Each test has its own home, database and cache. REQUIRES: the process was started with the scripted driver."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="autotune-python-"))
@@ -125,10 +125,11 @@ class MachineTest(unittest.TestCase):
             (self.folder / inner).mkdir()
             os.environ[name] = str(self.folder / inner)
         os.environ["AUTOTUNE_LOCK_DIR"] = str(self.folder / "locks")
-        os.environ["AUTOTUNE_SHIPPED"] = str(self.folder / "home")  # no winners: what is shipped is none of a test's answers
+        # There are no winners here, because shipped winners must not affect a test
+        os.environ["AUTOTUNE_SHIPPED"] = str(self.folder / "home")
 
     def run_python(self, code, script="", **environment):
-        """Runs code in a process of its own, on a machine of that script. Returns (exit code, output, the driver's log)."""
+        """Runs code in another process, on a machine with this script. Returns (exit code, output, the driver's log)."""
         (self.folder / "script").write_text(script)
         with open(self.folder / "calls", "wb") as log:
             log.truncate(LOG_BYTES)

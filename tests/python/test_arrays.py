@@ -106,7 +106,7 @@ _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p
 
 
 class Producer:
-    """A producer whose every field can be set; counts its deleter's calls."""
+    """A producer with fields that a test can set; counts the calls of its deleter."""
 
     def __init__(self, version=None, flags=0, name=None, deleter=True, device=(2, 1), asked=None, **fields):
         self.shape, self.strides = (ctypes.c_int64 * 64)(3, 4), (ctypes.c_int64 * 64)(8, 1)
@@ -253,7 +253,7 @@ class Streams(unittest.TestCase):
 
 
 class Ordered(MachineTest):
-    """On the scripted driver: who waits for whom, and where arrays may lie."""
+    """On the scripted driver: which stream waits for which, and where arrays may be."""
 
     PRODUCT = (
         "import autotune\nfrom test_run import *\ndriver, data = Driver.only(), Product()\n"
@@ -359,7 +359,7 @@ class Written(MachineTest):
             with self.assertRaisesRegex(autotune.InvalidArgument, message):
                 call()
 
-    # They gave wrong answers and reads outside of the arrays.
+    # These arrays gave wrong answers and reads outside of the arrays.
     def test_arrays_are_those_of_the_problem(self):
         a, b, c = (Array((8, 8), integers(64, seed)) for seed in range(3))
         plan = self.handle.plan(autotune.Problem("gemm", {"a": a, "b": b, "c": c}))
@@ -379,7 +379,7 @@ class Written(MachineTest):
                 with self.assertRaisesRegex(autotune.InvalidArgument, message):
                     call()
         batch = Interface(**{**a.__cuda_array_interface__, "shape": (1, 8, 8), "strides": None})
-        self.handle.run(plan.problem, batch, b, c, scalars=(1.0, 0.0))  # a batch of one matrix is that matrix
+        self.handle.run(plan.problem, batch, b, c, scalars=(1.0, 0.0))  # a batch of one matrix equals that matrix
 
     def test_a_workspace_is_measured_where_that_is_possible(self):
         from autotune.arrays import placed

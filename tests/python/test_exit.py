@@ -215,7 +215,7 @@ class Paths(MachineTest):
 
 
 class Graphs(MachineTest):
-    """What a captured graph needs is kept until it is gone; the scripted driver tells when."""
+    """Objects that a captured graph needs are kept until the graph is gone; the scripted driver decides when."""
 
     def test_what_a_graph_needs_lives_as_long_as_the_graph(self):
         ended, said, _ = self.run_python(
@@ -231,7 +231,7 @@ class Graphs(MachineTest):
             "kept = [capture() for _ in range(100)]\nassert len({each[0] for each in kept}) == 100\n"
             "assert all(memory() is not None for _, _, memory in kept), 'too early'\n"
             "for _, executable, _ in kept[:99]: check(call.cuGraphExecDestroy(executable))\n"
-            "for _ in range(1000): pass\n"  # the main thread hears of it between two instructions
+            "for _ in range(1000): pass\n"  # the main thread notices it between two instructions
             "_graphs.forget_ended()\n"
             "print(sum(memory() is not None for _, _, memory in kept), len(_graphs._kept))"
         )

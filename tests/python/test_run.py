@@ -23,7 +23,7 @@ def gemm_problem(**attributes):
 
 
 class Product:
-    """A, B and C in device memory, and what C must be."""
+    """A, B and C in device memory, and the right values of C."""
 
     def __init__(self, seed=1):
         values = integers(M * K, seed), integers(K * N, seed + 1)
@@ -90,7 +90,7 @@ class Run(MachineTest):
         self.assertEqual(data.c.values(), data.expected)
 
     def without_quick_calls(self):
-        """The calls of a Python that cannot load quick_calls.so."""
+        """The calls in a Python that cannot load quick_calls.so."""
         return mock.patch.object(_library, "_quick", None)
 
     def test_a_launch_is_the_same_by_quick_calls_and_by_ctypes(self):
@@ -250,7 +250,7 @@ class Run(MachineTest):
 
 
 class OnDevice:
-    """An array that says by DLPack on which device it is."""
+    """An array that names its device by DLPack."""
 
     def __init__(self, array, device):
         self.array, self.device = array, device
@@ -268,7 +268,7 @@ class OnDevice:
 
 
 class Refusals(MachineTest):
-    """Bad input is one exception that says what is wrong."""
+    """Bad input raises one exception that names what is wrong."""
 
     def setUp(self):
         super().setUp()
@@ -346,7 +346,7 @@ class Refusals(MachineTest):
         code, said, _ = self.run_python(
             "import autotune\nfrom test_run import *\ndriver, data = Driver.only(), Product()\n"
             "try: autotune.gemm(*data.arrays(), stream=driver.stream())\nexcept autotune.DriverError as e: print(type(e).__name__, e)",
-            "rule on=cuLaunchKernelEx do=return code=400\n",  # what a driver answers to a stream that it does not know
+            "rule on=cuLaunchKernelEx do=return code=400\n",  # the driver's result for an unknown stream
         )
         self.assertEqual(code, 0, said)
         self.assertRegex(said, r"DriverError .*cuLaunchKernelEx")

@@ -122,7 +122,7 @@ class Problems(unittest.TestCase):
             autotune.Problem("add", {"a": autotune.Tensor("f16", (8,), strides=(0,)), "b": row, "c": row}).key
 
     def test_one_element_that_is_repeated_along_one_dimension_is_what_the_op_says(self):
-        """A scalar that was expanded to (rows, 1), or to a batch of matrices of one element: C must not take it for dense."""
+        """A scalar that was expanded to (rows, 1), or to a batch of matrices of one element: C must not treat it as dense."""
         for extents, said in (((8, 1), [0, 1]), ((1, 8), [1, 0]), ((3, 1, 1), [0, 1, 1]), ((1, 1), [0, 0]), ((0, 1), [0, 0])):
             problem = autotune.Problem("softmax", {"x": autotune.Tensor("f32", extents, (0,) * len(extents))})
             self.assertEqual(problem.struct.tensors[0].strides[: len(extents)], said)
@@ -301,7 +301,7 @@ class Package(unittest.TestCase):
         self.assertNotIn("torch", sys.modules)
 
     def test_torch_is_asked_for_where_it_is_used(self):
-        # From another folder: this one has a folder called torch.
+        # Runs in another folder, because this folder contains one named torch.
         code = "try: import autotune.torch; print('torch is here')\nexcept ImportError as e: print(e)"
         said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/").stdout.strip()
         if said == "torch is here":

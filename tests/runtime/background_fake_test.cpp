@@ -84,7 +84,7 @@ struct OfShortCalls {
     Device device = session.driver->device(0);
 };
 
-// Other threads use an instance as soon as it is listed as loaded.
+// Other threads may use an instance as soon as it is listed as loaded.
 TEST(Instances, AreLoadedIntoTheContextBeforeTheyStandInForOthers) {
     fake_test(
         "",
@@ -180,8 +180,8 @@ std::vector<std::string> calls_of_first(Session& session, const Handle& handle, 
     return autotune::test::stop_counting().driver_calls;
 }
 
-// A stand-in loaded for another kind of problem may add parts of K by a second kernel. The driver loads that one too before the
-// call, which only looks it up and launches.
+// A stand-in loaded for another kind of problem may add parts of K by a second kernel. The second kernel too must be loaded
+// before the call, which only looks kernels up and launches them.
 TEST(OnMissBackground, LoadsNoCodeInACall) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test({"", {.environment = {{"LD_PRELOAD", fake::interposer_library()}}}}, [&] {
@@ -461,7 +461,7 @@ TEST(Warm, LeavesALaterProcessNothingToCompile) {
     });
 }
 
-// The other problems get the kernels that serve all of them.
+// The other problems get kernels that serve all problems of the range.
 TEST(Plan, OfTheFirstRowsOfAWeightHasTheBestForThose) {
     fake_test("", [] {
         Session session;

@@ -195,7 +195,7 @@ TEST(Refresh, WithAChangeFreesWhatItReplaces) {
     });
 }
 
-// Both writes are within one step of the file system's clock.
+// Both writes happen within one step of the file system's clock.
 TEST(Refresh, SeesAChangeRightAfterAnother) {
     fake_test("", [] {
         Session session;
@@ -227,7 +227,7 @@ TEST(Refresh, SeesADatabaseThatWasReplaced) {
     });
 }
 
-// Plans that the program made stay if nothing else would serve.
+// Plans that the program made stay, because no other plan may be made.
 TEST(OnMiss, NotPlannedKeepsEveryPlan) {
     fake_test("", [] {
         Session session;

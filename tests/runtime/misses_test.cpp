@@ -38,7 +38,7 @@ TEST_F(MissesTest, AreRecordedOnlyWhenAsked) {
     EXPECT_EQ(misses[0].origin, "portfolio");
 }
 
-// A plan's calls are still counted after the counts were written, and are lost when the plan is gone.
+// Calls of a plan are counted after a flush too, and those made before the plan is destroyed reach the next flush.
 TEST_F(MissesTest, CountTheCallsOfAPlan) {
     settings_.record_misses = true;
     Misses misses(settings_, log_, readers_);

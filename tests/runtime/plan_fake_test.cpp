@@ -268,7 +268,8 @@ TEST(Plan, WithTensorMapsRunsByTheLaunchAndNothingElse) {
               [&] { expect_nothing_but_the_launch(); });
 }
 
-// The shape is new but its kernel is loaded. What the driver tells about a kernel belongs to the instance, not to each plan.
+// The shape is new but its kernel is loaded. Facts from the driver about a kernel are stored with the instance, not with each
+// plan.
 TEST(Plan, OfALoadedKernelAsksTheDriverForTheContextAlone) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer counts allocations itself";
     fake_test(

@@ -33,7 +33,7 @@ TEST(OnMiss, NotPlannedRunsOnlyWhatWasPlanned) {
         const Handle handle = session.open(AUTOTUNE_ON_MISS_NOT_PLANNED);
         EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_NOT_PLANNED);
         EXPECT_THAT(autotune_last_error(handle.get()), HasSubstr("64x64x64"));
-        const GemmPlan plan(handle, gemm(64, 64, 64));  // This plan is for any beta, so it serves beta = 0, too.
+        const GemmPlan plan(handle, gemm(64, 64, 64));  // A plan for any beta also serves beta = 0.
         EXPECT_EQ(tuned_status(session, handle, gemm(64, 64, 64)), AUTOTUNE_OK);
         EXPECT_EQ(tuned_status(session, handle, gemm(32, 64, 64)), AUTOTUNE_NOT_PLANNED);
     });
@@ -547,7 +547,7 @@ TEST(Devices, OfAnArrayAndOfTheCallMustBeOne) {
                 "a is memory of device 1, but device 0 is current, which cannot reach it: make the array's device current, or "
                 "enable "
                 "peer access";
-            for (int i = 0; i < 2; ++i) {  // The loop does this when the problem is new, and again when it is known.
+            for (int i = 0; i < 2; ++i) {  // the problem is new in the first turn and known in the second
                 EXPECT_EQ(of.call(*of.other_data, of.session.stream), AUTOTUNE_INVALID_ARGUMENT);
                 EXPECT_EQ(of.words(), words);
                 EXPECT_EQ(of.call(*of.data, of.session.stream), AUTOTUNE_OK);

@@ -67,7 +67,7 @@ inline db::Winner winner_of(const Catalogue& catalogue, const Problem& problem, 
     return winner;
 }
 
-// The default that is predicted fastest for a problem: no model predicts it to be slow for similar ones.
+// The default that is predicted fastest for a problem. So no model predicts it to be slow for similar problems.
 inline Candidate likely_candidate(const Catalogue& catalogue, const Problem& problem, const Device& device) {
     Candidate likely;
     double least_us = 0;

@@ -59,7 +59,7 @@ TEST(Settings, ALabelIsAFileInTheFolderOfLabels) {
     autotune_options given = options();
     given.label = "/mine.jsonl";
     EXPECT_EQ(settings_of(&given, with({})).label, "/mine.jsonl");
-    // Another text names no file.
+    // A text that is not a label's name names no file.
     EXPECT_EQ(settings_of(nullptr, with({{"AUTOTUNE_LABEL", ".."}, {"AUTOTUNE_FLEET", "/labels"}})).label, "/labels/");
 }
 
@@ -205,7 +205,8 @@ TEST(Versions, OfAStructAreTheSizesThatItHas) {
     std::vector<std::size_t> sizes;
     for (std::size_t size = 0; size <= 48; ++size)
         if (taken(size)) sizes.push_back(size);
-    EXPECT_EQ(sizes, (std::vector<std::size_t>{16, 24, 32, 40, 48}));  // the sizes of three versions, and of two later ones
+    // the sizes of three versions, and of two that may come later
+    EXPECT_EQ(sizes, (std::vector<std::size_t>{16, 24, 32, 40, 48}));
     EXPECT_FALSE(taken(8192));
 }
 

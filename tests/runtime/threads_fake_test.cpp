@@ -300,7 +300,7 @@ TEST(LogFunction, ThatThrowsDoesNoHarm) {
         int thrown = 0;
         Options options;
         options.record_misses = 1;
-        options.database = "/proc/no/such/folder/autotune.db";  // misses cannot be written, which autotune_destroy() finds
+        options.database = "/proc/no/such/folder/autotune.db";  // so that autotune_destroy() cannot write the misses
         options.log_user = &thrown;
         options.log = [](void* user, autotune_log_level, const char*) {
             ++*static_cast<int*>(user);

@@ -21,8 +21,8 @@ inline Pairs pairs_of(const Words& row) {
     return pairs;
 }
 
-// Few of the rows that together hold every pair of words that any row holds: their positions, ascending. What goes wrong in a
-// text nearly always does so for one value of a parameter, or for one beside one of another. No picked row can be left out.
+// The positions, ascending, of a few rows that together have every pair of words that any row has. None of them can be left out.
+// A fault of a text nearly always depends on one value of a parameter, or on one pair of values.
 inline std::vector<std::size_t> pair_cover(const std::vector<Words>& rows) {
     std::vector<Pairs> left;  // pairs of each row that no picked row holds
     for (const Words& row : rows) left.push_back(pairs_of(row));
@@ -37,7 +37,7 @@ inline std::vector<std::size_t> pair_cover(const std::vector<Words>& rows) {
             for (const auto& pair : newly) pairs.erase(pair);
         for (const auto& pair : pairs_of(rows[picked.back()])) ++held[pair];
     }
-    // A row that was picked early may hold nothing that those after it do not hold together.
+    // A row that was picked early is not needed if the later ones together have all its pairs.
     std::erase_if(picked, [&](std::size_t at) {
         const Pairs pairs = pairs_of(rows[at]);
         if (!std::all_of(pairs.begin(), pairs.end(), [&](const auto& pair) { return held[pair] > 1; })) return false;

@@ -1,1 +1,1 @@
-// This file only carries the precompiled headers of all tests.
+// This file exists only for the precompiled headers of all tests.

@@ -69,7 +69,7 @@ TEST(AttentionOp, PackedSequencesLieInTheRowsOfOneBatch) {
     EXPECT_FALSE(parse("3x4x100x64").has_attribute("packed"));
 }
 
-// Packed sequences have the pairs and the right results of each sequence alone.
+// Packed sequences have the same pairs and right results as each sequence alone.
 TEST(AttentionOp, PackedSequencesAreJudgedAsEachAlone) {
     for (const char* mask : {"causal", "causal_bottom_right"}) {
         const Problem problem =
@@ -552,7 +552,8 @@ TEST_P(AttentionVerifier, PassesASoundKernelAndFindsFaults) {
     }
 }
 
-// With a scale that is not a power of two the scores are not exact, and keys that do not match must weigh nothing even together.
+// If the scale is not a power of two, the scores are not exact. Even then all keys that do not match must have no weight
+// together.
 TEST(AttentionVerifier, PassesASoundKernelOnOneHotKeysOfAnyHeadSize) {
     for (const char* shape : {"1x1x20x128", "1x1x20x256", "1x1x20x40"}) {
         for (const char* dtype : {"bf16", "f16", "f32"}) {

@@ -94,8 +94,8 @@ TEST_F(AttentionWgmmaFamily, HeadsWorkedOnTogetherFitTheGroup) {
     EXPECT_EQ(attention_wgmma::heads_at_once(view, 1), 4);
 }
 
-// A causal head is divided into at most the requested number of parts. No part is longer than stated, and with shorter parts
-// there would be too many.
+// A causal head is divided into at most the requested number of parts. No part is longer than `most_steps`, and if parts were
+// one step shorter, there would be too many.
 TEST_F(AttentionWgmmaFamily, KeysAreDividedIntoAsFewPartsAsAskedFor) {
     const View view(problem("1x1x13312x64", {{"mask", "causal"}}));
     for (const std::int64_t waves : {2, 3, 4, 6}) {

@@ -41,7 +41,7 @@ TEST_F(AttentionBwdWgmmaFamily, HasHundredsOfLegalConfigs) {
         EXPECT_GE(space(problem(shape, {{"mask", "causal"}})).count().legal, 100U) << shape;
 }
 
-// dK and dV of 384 columns and more do not both fit, so each has blocks of its own.
+// From 384 columns on, dK and dV do not both fit into a block, so different blocks compute them.
 TEST_F(AttentionBwdWgmmaFamily, WideSumsAreOfTwoBlocks) {
     for (const char* size : {"96", "160", "192", "256"}) {
         const Problem wide = problem("2x8x1024x" + std::string(size), {{"kv-heads", "2"}});

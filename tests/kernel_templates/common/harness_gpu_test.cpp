@@ -274,7 +274,7 @@ TEST_F(HarnessOnGpu, RedZonesCountEveryAlteredByte) {
     EXPECT_EQ(altered_bytes({{buffer.address(), 4096}}), 3U);
 }
 
-// The tensor is large enough that each of the card's blocks has a part of it.
+// The tensor is so large that each block of a launch that fills the card has a part of it.
 TEST_F(HarnessOnGpu, AnInquiryAnswersForTheMomentOfEachQuestion) {
     Tensor tensor;
     tensor.name = "x";

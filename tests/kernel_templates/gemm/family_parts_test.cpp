@@ -112,7 +112,7 @@ TEST(PackStep, CopiesRowsPaddedToWholeChunks) {
     EXPECT_EQ(std::get<WorkspaceArg>(step.arguments.at(1)).offset_bytes, 512U);
 }
 
-// On an H200 30 clusters of four fit at once and 15 of eight. The numbers for three and six come from trials.
+// On an H200 30 clusters of four fit at once, and 15 of eight. For three and six the numbers come from trials.
 TEST(SmsOfClusters, LackThoseThatNoWholeClusterFits) {
     const Device device = *reference_device("sm_90a");
     EXPECT_EQ(usable_sms(device, 1), 132);
@@ -139,8 +139,8 @@ TEST(AsksOfALine, AreManyWhereFewRowsAreStoredAlongThem) {
     EXPECT_EQ(asks("tt"), 8 * 321);
 }
 
-// A kernel tuned for one problem serves another with launch parameters of its own. They are legal if any are, and predicted at
-// least as fast as the old ones.
+// A kernel tuned for one problem serves another with launch parameters of its own. They are legal if any are legal, and predicted
+// to be at least as fast as the old parameters.
 TEST(Relaunch, OfGemvAndMmaIsLegalWhereItCanBe) {
     const Catalogue& catalogue = test::embedded_catalogue();
     const Device device = *reference_device("sm_90a");

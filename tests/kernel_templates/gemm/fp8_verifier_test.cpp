@@ -1,4 +1,4 @@
-// What the verifier must distinguish for fp8: sums in the tensor cores, promoted sums, and kernels that apply scales wrongly.
+// For fp8 the verifier must distinguish sums in the tensor cores, promoted sums, and kernels that apply scales wrongly.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -46,7 +46,7 @@ TEST_F(WgmmaFamily, HasAtLeast500LegalConfigsAt4096CubedWithEitherSum) {
     }
 }
 
-// A kernel tuned for one problem serves another with launch parameters of its own, which are legal if any are.
+// A kernel tuned for one problem serves another with launch parameters of its own, which are legal if any are legal.
 TEST_F(WgmmaFamily, RelaunchesAKernelLegallyWhereItCanBe) {
     const SearchSpace from = space(problem("bgemm", "4096x4096x4096", {{"layout", "nt"}}));
     int legal = 0, illegal = 0;

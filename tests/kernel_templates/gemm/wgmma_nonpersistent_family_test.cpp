@@ -75,8 +75,8 @@ TEST_F(WgmmaNonpersistentFamily, ARingIsNoDeeperThanK) {
     EXPECT_FALSE(s.contains(tile(64, 32, 64, 6)));
 }
 
-// 777 rows are 11 tiles of 72 and 13 of 64, 9 of 88 and 10 of 80, and 7 of 120 as of 112. A width of 72 has no swizzle span for
-// an operand stored along N.
+// 777 rows need 11 tiles of 72 rows but 13 of 64, 9 of 88 but 10 of 80, and 7 of 120, as many as of 112. A width of 72 has no
+// swizzle span for an operand stored along N.
 TEST_F(WgmmaNonpersistentFamily, OddMultiplesOfEightColumnsAreForFewerTiles) {
     const SearchSpace s = space(problem("hgemm", "777x3072x3072", {{"layout", "nt"}}));
     const auto swapped = [](const Config& config) { return with(config, {{"swap_ab", 1}}); };

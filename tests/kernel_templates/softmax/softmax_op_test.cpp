@@ -48,7 +48,7 @@ TEST(SoftmaxOp, EveryExampleSurvivesTheRoundTripOfItsKey) {
     }
 }
 
-// An access never ends beyond a row. So the length of a row limits its width as the address does.
+// An access never ends beyond a row, so both the length of a row and its address limit the width of accesses.
 TEST(SoftmaxOp, AlignmentIsWhatAddressesRowsAndTheirEndsShare) {
     EXPECT_EQ(parse("4x1000").word("align"), "16,16");
     EXPECT_EQ(parse("4x1001").word("align"), "2,2");

@@ -24,7 +24,7 @@ def memory(address, tensor):
 
 
 def scores_of(q, k, mask, scale):
-    """Masked scores in f64, keys repeated for the heads of queries that share them."""
+    """Masked scores in f64; keys are repeated for the heads of queries that share them."""
     scores = q.double() @ k.double().repeat_interleave(q.shape[1] // k.shape[1], 1).mT * scale
     if mask != "none":
         offset = k.shape[2] - q.shape[2] if mask == "causal_bottom_right" else 0
@@ -33,7 +33,7 @@ def scores_of(q, k, mask, scale):
 
 
 class HostPlan:
-    """Stands for a plan and for what launches it."""
+    """Replaces a plan and the object that launches it."""
 
     deterministic = in_stream = in_graphs = True
 
@@ -77,9 +77,8 @@ class HostPlan:
 
 @contextlib.contextmanager
 def operators_on_host():
-    """The operators as they are on a GPU, with plans that compute on the host: gives the list of plans that were made.
-
-    Tensors of the host say that they are of CUDA, so that direct calls are taken too.
+    """The operators with plans that compute on the host; returns the list of plans that were made. Tensors on the host claim
+    to be on CUDA, so that direct calls are taken too.
     """
     from autotune.torch import _attention, _attention_bwd, _engine, _ops, _register
 
@@ -115,7 +114,7 @@ def operators_on_host():
 
 
 def refuse(name, *tensors):
-    """As refuse_inputs on a GPU, of which there is none here."""
+    """Replaces refuse_inputs, because there is no GPU here."""
     for tensor in tensors:
         if tensor.layout is not torch.strided or tensor.dtype not in DTYPES.values():
             raise TypeError(f"autotune.torch.{name}: {tensor.dtype} {tensor.layout}")

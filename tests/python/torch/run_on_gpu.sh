@@ -1,11 +1,11 @@
 #!/bin/bash
-# Installs a wheel beside a Python that has torch and runs what needs both and a GPU.
+# Installs a wheel beside a Python that has torch, and runs the tests that need both and a GPU.
 #
 #   tests/python/torch/run_on_gpu.sh WHEEL OUT [PYTHON]      PYTHON: python3, or one whose packages have torch
 #
-# Writes OUT/install.txt and first_call.txt (what a fresh environment and its first call take), OUT/MODULE.txt for each file of tests,
-# and, unless TESTS_ONLY=1, host_cost.json and llama.json. Tests take 4 minutes at most, and the last lines say how each file ended; those for
-# a second GPU are skipped where there is one.
+# Writes the times of the installation and of its first call to OUT/install.txt and OUT/first_call.txt, and the output of each test
+# file to OUT/MODULE.txt. Unless TESTS_ONLY=1, also writes host_cost.json and llama.json. Tests take at most 4 minutes. The last lines
+# show how each test file ended. Tests for a second GPU are skipped if there is none.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 examples=$here/../../../examples/python
@@ -15,7 +15,7 @@ python=${3:-python3}
 mkdir -p "$out"
 out=$(realpath "$out")
 environment=$(mktemp -d)
-# A database, kernels and locks of its own: what the user's home holds changes no test, and no test leaves anything there.
+# The tests have their own database, kernels and locks, so the user's home neither affects them nor is changed by them.
 export XDG_DATA_HOME=$environment/data XDG_CACHE_HOME=$environment/cache XDG_STATE_HOME=$environment/state
 unset AUTOTUNE_DB AUTOTUNE_CACHE_DIR
 start=$(date +%s.%N)
@@ -31,13 +31,13 @@ export PYTHONPATH
 cd "$here" || exit 1
 failed=0
 
-# run_tests SECONDS MODULE: its output in OUT/MODULE.txt, its end in OUT/MODULE.code.
+# run_tests SECONDS MODULE: writes the output to OUT/MODULE.txt and the exit code to OUT/MODULE.code.
 run_tests() {
   timeout "$1" "$python" -m unittest -v "$2" >"$out/$2.txt" 2>&1
   echo $? >"$out/$2.code"
 }
 
-# Those without a GPU run beside those with one.
+# Tests that need no GPU run in parallel with those that need one.
 for module in test_meta test_attention test_transforms test_devices test_masks test_collect test_shims test_patch test_host_cost test_programs; do
   CUDA_VISIBLE_DEVICES='' run_tests 210 "$module" &
 done

@@ -14,7 +14,7 @@ from host_plans import HostPlan
 
 
 def inputs(q_len=6, kv_len=6, heads=4, kv_heads=2, size=8, dtype=torch.float32, **options):
-    """Queries, keys and values of [batch, heads, length, size]; queries lie as [batch, length, heads, size]."""
+    """Queries, keys and values of [batch, heads, length, size]; queries have the layout [batch, length, heads, size]."""
     torch.manual_seed(1)
     q = torch.randn(2, q_len, heads, size, dtype=dtype).transpose(1, 2)
     k, v = (torch.randn(2, kv_heads, kv_len, size, dtype=dtype) for _ in range(2))
@@ -33,7 +33,7 @@ def close(ours, theirs):
 
 
 class OnHost(unittest.TestCase):
-    """REQUIRES: nothing of CUDA."""
+    """REQUIRES: nothing from CUDA."""
 
     def setUp(self):
         self.replace(_engine, "is_capturing", lambda index: False)
@@ -45,7 +45,7 @@ class OnHost(unittest.TestCase):
 
 
 class Operator(OnHost):
-    """autotune::attention with its CUDA kernels called for tensors of the host, and plans that compute there."""
+    """autotune::attention, whose CUDA kernels are called for tensors on the host, with plans that compute there."""
 
     def setUp(self):
         super().setUp()
@@ -149,7 +149,7 @@ class Operator(OnHost):
 
 
 class Taken:
-    """Stands for what hears of attention: plans are the host's for problems of `winners`, and misses are kept."""
+    """Replaces the listener of attention: problems of `winners` get plans on the host, and misses are kept."""
 
     def __init__(self, winners=("attention", "attention_bwd")):
         self.winners, self.plans, self.missed, self.is_faster = winners, [], [], True
@@ -308,7 +308,9 @@ class Patched(OnHost):
 
 
 class Dispatched(OnHost):
-    """The overrides as kernels for tensors of the host, called by torch's dispatcher and by aten's own formulas of gradients."""
+    """The overrides, registered as kernels for tensors on the host and called by torch's dispatcher and by aten's own formulas
+    for gradients.
+    """
 
     def setUp(self):
         super().setUp()

@@ -23,7 +23,7 @@ class Listening(unittest.TestCase):
         found, result = self.heard(lambda: a @ b)
         self.assertEqual(found, [("aten::mm", (3, 4), (4, 5))])
         self.assertTrue(torch.equal(result, wanted))
-        self.assertTrue(torch.equal(a @ b, wanted))  # and torch has its kernels back
+        self.assertTrue(torch.equal(a @ b, wanted))  # torch uses its own kernels again
 
     def test_hears_gradients(self):
         a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5, requires_grad=True)
@@ -32,7 +32,7 @@ class Listening(unittest.TestCase):
         self.assertEqual(a.grad.shape, a.shape)
 
     def test_hears_what_compiled_code_runs(self):
-        def both(x, weight):  # torch.compile makes one product of what is one product
+        def both(x, weight):  # torch.compile makes one product of both, because they are the same
             return torch.relu(x @ weight) + (x @ weight)
 
         code = torch.compile(both)

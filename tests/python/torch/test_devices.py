@@ -19,7 +19,7 @@ GEMM = Problem("gemm", {name: Tensor("f16", (64, 64)) for name in "abc"})
 
 
 class Machine:
-    """Two devices: the one that is current, what was done on which, and contexts as the driver has them."""
+    """Two devices: the current one, the actions on each, and the contexts of the driver."""
 
     def __init__(self, test, current=0, context=100):
         self.current, self.context, self.log, self.stack = current, context, [], []
@@ -155,7 +155,7 @@ class Memory(unittest.TestCase):
 
 
 class Workspaces(unittest.TestCase):
-    """Memory of streams and of captured graphs, by a graph whose end is told by hand."""
+    """Memory of streams and of captured graphs, with a graph whose end the test announces."""
 
     def setUp(self):
         self.capture, self.kept, self.made = None, {}, []
@@ -199,7 +199,7 @@ class Workspaces(unittest.TestCase):
 
 
 class Allocation(unittest.TestCase):
-    """On which stream, thread and device memory is made."""
+    """On which stream, thread and device memory is allocated."""
 
     def setUp(self):
         import threading

@@ -30,14 +30,14 @@ def error(result, exact):
 
 
 def with_layout(rows, cols, turned, dtype, pad=0, seed=0):
-    """[rows, cols], stored transposed or not, with `pad` elements between its lines."""
+    """A [rows, cols] tensor, stored transposed or not, with `pad` elements between its lines."""
     lines, length = (cols, rows) if turned else (rows, cols)
     stored = matrix(lines, length + pad, dtype=dtype, seed=seed)[:, :length]
     return stored.t() if turned else stored
 
 
 def has_f32():
-    """Whether this version has families for products of f32."""
+    """Whether this version has families for f32 products."""
     a = autotune.Tensor("f32", (64, 64))
     return at.handle().supports(at._engine.gemm_problem(a, a, a))
 
@@ -48,7 +48,9 @@ class Gpu(unittest.TestCase):
         torch.backends.cuda.matmul.allow_tf32 = False
 
     def assert_product(self, ours, a, b, theirs):
-        """No worse than torch's where the result's rounding decides; in f32 no worse than k products summed one after the other."""
+        """Ours may be no worse than torch's if the rounding of the result decides; in f32 no worse than k products added one
+        after the other.
+        """
         exact = a.double() @ b.double()
         if a.dtype == torch.float32:
             self.assertLessEqual(error(ours, exact), 2**-24 * a.shape[-1] ** 0.5)
@@ -145,7 +147,7 @@ class Scaled(Gpu):
             at.scaled_mm(a, w.t().contiguous(), one, one)
         with self.assertRaisesRegex(Exception, "one of them must be e4m3"):
             at.scaled_mm(*(each.to(torch.float32).to(torch.float8_e5m2) for each in (a, w.t())), one, one)
-        # Without test_schema, which compares the inputs by a function that torch has not for fp8.
+        # Leaves out test_schema, because it compares the inputs by a function that torch lacks for fp8.
         checks = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
         torch.library.opcheck(torch.ops.autotune.scaled_mm.default, (a, w.t(), one, one, torch.bfloat16, False), test_utils=checks)
 
@@ -232,7 +234,7 @@ class Attention(Gpu):
                     self.assertLess(error(mine, exact), 1.5e-2)
 
     def pin(self, family):
-        """Every problem of the family's op is run by its default config until the test ends."""
+        """Until the test ends, every problem of the family's op runs with its default config."""
         pinned = mock.patch.object(at._engine, "_handle", autotune.Handle(pin=family))
         pinned.start()
         self.forget()
@@ -273,9 +275,9 @@ class Attention(Gpu):
                     wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
                     for mine, exact in zip(ours, torch.autograd.grad(self.exact(*wide, mask), wide, grad.double())):
                         self.assertLess(error(mine, exact), 1.5e-2)
-                    # A row's weights sum to 1.
+                    # The weights of a row sum to 1.
                     self.assertLess(error(ours[2].double().sum(2), grad.double().sum(2).unflatten(1, (2, 4)).sum(2)), 1.5e-2)
-                    # Gradients of a row's scores sum to 0: with keys that are all alike so do those of queries.
+                    # Gradients of a row's scores sum to 0. If all keys are equal, so do the gradients of queries.
                     alike = k.detach()[:, :, :1].expand(-1, -1, 256, -1).contiguous().requires_grad_()
                     dq, dk = torch.autograd.grad(at.attention(q, alike, v, mask=mask), (q, alike), grad)
                     self.assertLess((dq.double().norm() / ours[0].double().norm()).item(), 1.5e-2)
@@ -408,7 +410,7 @@ class Machinery(Gpu):
                     self.assertTrue(torch.equal(out, at.linear(a, w)))
 
     def test_two_graphs_of_one_plan_run_at_the_same_time(self):
-        m, n, k = 64, 64, 16384  # a split of K: counters in the workspace
+        m, n, k = 64, 64, 16384  # K is split, so there are counters in the workspace
         a, w = matrix(m, k), matrix(n, k, seed=1)
         expected = at.linear(a, w)
         graphs = []
@@ -482,12 +484,12 @@ class Refusals(Gpu):
 
 
 def believe(problems):
-    """Verdicts that ours is as fast as aten's kernel, whatever a race would say on the GPU of a test."""
+    """Stores verdicts that our kernels are as fast as aten's, whatever a race on the test's GPU would show."""
     _verdicts.store([_verdicts.Verdict(problem, 1.0, 1.0) for problem in problems], _verdicts.device_of(0))
 
 
 class Patched(Gpu):
-    """REQUIRES: an H200, for which the winner of SHIPPED comes with the package; else a tune of it before."""
+    """REQUIRES: an H200, for which the winner of SHIPPED comes with the package; or an earlier tune of it."""
 
     ANY = 0.01  # a shipped winner may be slower than aten's on the GPU of a test
 
@@ -504,7 +506,7 @@ class Patched(Gpu):
         believe([at._engine.gemm_problem(*(at._engine.tensor_of(each) for each in (x, w.t())), autotune.Tensor("bf16", (m, n)))])
 
     def launches(self, function):
-        """Names of the kernels that ran."""
+        """The names of the kernels that ran."""
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             function()
             torch.cuda.synchronize()
@@ -592,7 +594,9 @@ class Patched(Gpu):
 
 
 class PatchedAttention(Gpu):
-    """scaled_dot_product_attention under the patch, with winners that the tests tune: those of each kernel of aten, and of gradients."""
+    """scaled_dot_product_attention under the patch, with winners that the tests tune for each of aten's kernels and for
+    gradients.
+    """
 
     ANY = 0.01  # a winner of a short search may be slower than aten's
     BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION)
@@ -608,7 +612,7 @@ class PatchedAttention(Gpu):
         return torch.autograd.grad(self.attend(*tensors).sum(), tensors)
 
     def tune(self):
-        """Winners for what the tests run: found as a user finds them, from the misses of a patched run."""
+        """Tunes winners for the problems that the tests run, found as a user finds them: from the misses of a patched run."""
         at.clear_misses()
         with at.patch(wait=True, least_gain=self.ANY, note_misses=True):
             for backend in self.BACKENDS:
@@ -728,7 +732,7 @@ class Tuning(Gpu):
         )
         x = matrix(48, 256)
         report = at.tune(model, (x,), backward=True, budget="2s,12t", rounds=3)
-        self.assertEqual(sum(each.calls for each in report.problems), 5)  # the input has no gradient
+        self.assertEqual(sum(each.calls for each in report.problems), 5)  # the input needs no gradient
         self.assertEqual({item.state for item in report.sweep.items}, {"tuned"})
         self.assertIn("expected gain of a step", str(report))
         self.assertEqual(len(report.records()), len(report.problems))

@@ -18,7 +18,7 @@ import autotune
 import autotune.torch as at
 from autotune import _graphs
 
-base = importlib.import_module("test_gpu")  # as a module, so that its tests are not run again here
+base = importlib.import_module("test_gpu")  # imported as a module, so that its tests do not run again here
 matrix, SHIPPED = base.matrix, base.SHIPPED
 
 
@@ -30,7 +30,7 @@ def attend(q, k, v, is_causal=False):
     return torch.softmax(scores, -1) @ v.double()
 
 
-# name: ours, exact in f64, shapes, what torch's own functions do under a patch
+# For each name: our function, whether it is exact in f64, shapes, and whether torch's own function is used under a patch.
 CALLS = {
     "mm": (at.mm, lambda a, b: a.double() @ b.double(), ((64, 96), (96, 48)), torch.mm),
     "bmm": (at.bmm, lambda a, b: a.double() @ b.double(), ((3, 64, 96), (3, 96, 48)), torch.bmm),
@@ -53,7 +53,7 @@ class Answers(base.Gpu):
         return [matrix(*shape, dtype=dtype, seed=seed).to(self.DEVICE) for seed, shape in enumerate(shapes)]
 
     def is_possible(self, transform, call, arguments):
-        """Whether torch alone can."""
+        """Whether torch alone can run it."""
         try:
             transform(call, arguments)
         except (RuntimeError, NotImplementedError):
@@ -170,7 +170,7 @@ class Answers(base.Gpu):
 
 @unittest.skipUnless(torch.cuda.device_count() > 1, "one GPU or none")
 class SecondGpu(Answers):
-    """The same with everything on cuda:1, while cuda:0 is current."""
+    """The same with all tensors on cuda:1, while cuda:0 is current."""
 
     DEVICE = "cuda:1"
 
@@ -239,7 +239,7 @@ class Fails(base.Gpu):
 
 
 class Memory(base.Gpu):
-    SPLIT = (64, 64, 16384)  # m, n, k: a default that divides K, so that it has a workspace
+    SPLIT = (64, 64, 16384)  # m, n, k for which the default divides K, so that it needs a workspace
 
     def product(self):
         m, n, k = self.SPLIT

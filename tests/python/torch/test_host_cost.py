@@ -15,8 +15,8 @@ from test_shims import Plan
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "torch_host_cost"))
 import torch_host_cost  # noqa: E402
 
-# Of the time of torch.mm() of 2x4 by 4x4. torch boxes the arguments of our kernels, which is a seventh of it; the Python kernels that the patch had
-# before took more than all of it.
+# As a share of the time of torch.mm() of 2x4 by 4x4. A seventh of that time goes to boxing the arguments of our kernels. The
+# patch's earlier kernels in Python took longer than the whole product.
 MOST_OF_A_PRODUCT = 0.45
 MOST_OF_A_PRODUCT_TAKEN = 1.0
 ROUNDS, CALLS, TRIES = 25, 100, 5
@@ -33,7 +33,9 @@ class HostCost(unittest.TestCase):
         self.addCleanup(torch.set_num_threads, threads)
 
     def costs(self):
-        """Of each kind of patch and call what it costs more, over the time of a product: by the least times, which disturb no other process."""
+        """For each kind of patch and call: its additional cost as a share of the time of a product, from the shortest times,
+        because other processes do not affect these.
+        """
         with torch.no_grad():
             times, _ = torch_host_cost.compare("cpu", torch_host_cost.patches_of("cpu"), ROUNDS, CALLS)
         least = {name: {side: min(each) for side, each in of_side.items()} for name, of_side in times.items()}
@@ -53,7 +55,7 @@ class HostCost(unittest.TestCase):
                 self.assertLessEqual(least["registered", name], MOST_OF_A_PRODUCT)
 
     def test_a_call_that_is_taken_costs_no_more_than_atens(self):
-        """A launch that does nothing: abs() of the plan's address 0 returns success."""
+        """With a launch that does nothing: abs() of the plan's address 0 returns success."""
         x, w = torch.randn(2, 4), torch.randn(4, 4)
         nothing = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value
         entries = {key: _shims.Entry(0) for key in Plan(x, w).keys()}

@@ -56,12 +56,12 @@ def ids():
 def output(model, **inputs):
     with torch.no_grad():
         if "LM" in type(getattr(model, "_orig_mod", model)).__name__:
-            inputs["use_cache"] = False  # with a cache transformers looks for no packed sequences
+            inputs["use_cache"] = False  # if there is a cache, transformers does not look for packed sequences
         return model(input_ids=ids(), **inputs)[0]
 
 
 def seen_masks(call):
-    """The masks that reach torch's attention meanwhile."""
+    """Collects the masks that reach torch's attention."""
     found, original = [], F.scaled_dot_product_attention
 
     def listening(query, key, value, attn_mask=None, *more, **options):
@@ -74,7 +74,7 @@ def seen_masks(call):
 
 
 def reaching_masks(call):
-    """Those that reach torch's own function, beneath the one of sane_masks()."""
+    """Collects the masks that reach torch's own function, below the function of sane_masks()."""
     found, original = [], _masks._torchs
 
     def listening(query, key, value, attn_mask=None, *more, **options):
@@ -87,7 +87,7 @@ def reaching_masks(call):
 
 
 def compiled(model, masks):
-    """The model compiled whole; `masks` gets what each call of attention in the graph is given."""
+    """The model, compiled as a whole; `masks` gets the mask of each call of attention in the graph."""
 
     def backend(graph, inputs):
         for node in graph.graph.nodes:
@@ -101,7 +101,7 @@ def compiled(model, masks):
 
 
 def captures():
-    """As transformers sees a stream that is being captured."""
+    """Makes transformers believe that the stream is being captured."""
     return mock.patch.object(import_utils, "is_cuda_stream_capturing", lambda: True)
 
 
@@ -112,7 +112,9 @@ def is_sane(mask):
 @unittest.skipIf(transformers is None, "needs transformers")
 class SaneMasks(unittest.TestCase):
     def check(self, model, wants_mask, **inputs):
-        """The same bits with and without, in eager code, under a capture and compiled; masks only where wanted, with rows that are contiguous."""
+        """Checks that results have the same bits with and without it, in eager code, in a capture and compiled; and that masks
+        exist only where expected, with contiguous rows.
+        """
         wanted = output(model, **inputs)
         masks = at.sane_masks(model)
         self.assertTrue(masks, masks)
@@ -170,7 +172,7 @@ class SaneMasks(unittest.TestCase):
         self.assertTrue(torch.equal(output(code), alone))
         self.assertEqual([mask is not None for mask in seen], [True, True, False, False])
         self.assertEqual(_masks._calls, [])
-        with captures():  # of the inner model, past the outer one
+        with captures():  # calls the inner model directly, without the outer one
             inner = model.model(input_ids=ids(), position_ids=packed, use_cache=False)[0]
         masks.undo()
         self.assertTrue(torch.equal(inner, model.model(input_ids=ids(), position_ids=packed, use_cache=False)[0]))
@@ -305,7 +307,7 @@ class SaneMasks(unittest.TestCase):
 
 
 class Attention(torch.nn.Module):
-    """As timm and diffusers write it."""
+    """Attention as timm and diffusers implement it."""
 
     def __init__(self):
         super().__init__()
@@ -317,7 +319,7 @@ class Attention(torch.nn.Module):
 
 
 def by_queries(length=LENGTH):
-    """A padding mask whose last stride is 0: the rows of the queries that are padding see nothing."""
+    """A padding mask whose last stride is 0: rows of queries that are padding see nothing."""
     seen = torch.arange(length)[None] < torch.tensor([length, length // 2])[:, None]
     return torch.where(seen, 0.0, -1.0)[:, None, :, None].expand(BATCH, 1, length, length)
 
@@ -354,7 +356,7 @@ class Outside(unittest.TestCase):
         self.check(Attention().eval(), torch.randn(2, LENGTH, LENGTH).mT[:, None])
 
     def test_torchs_multihead_attention(self):
-        module = torch.nn.MultiheadAttention(32, 2, batch_first=True)  # in training, where torch has no way of its own
+        module = torch.nn.MultiheadAttention(32, 2, batch_first=True)  # in training torch has no fast path of its own
         mask = by_queries()[0, 0]
         self.check(module, mask, lambda run: run(self.x, self.x, self.x, attn_mask=mask, need_weights=False)[0])
 

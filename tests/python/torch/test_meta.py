@@ -170,7 +170,7 @@ class Recomputed(unittest.TestCase):
 
 
 class Example(unittest.TestCase):
-    """llama_block.py on tensors without data: its steps run, whatever they would take."""
+    """llama_block.py on tensors without data: its steps run without computing."""
 
     def block(self):
         path = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python" / "llama_block.py"
@@ -188,7 +188,7 @@ class Example(unittest.TestCase):
         with (
             FakeTensorMode(),
             mock.patch.object(at, "time_us", self.time_us),
-            mock.patch.object(torch.Tensor, "backward"),  # autograd wants a device
+            mock.patch.object(torch.Tensor, "backward"),  # autograd needs a device
             contextlib.redirect_stdout(io.StringIO()),
         ):
             block.training(mock.Mock(tune=None, apart=True, compile=False, rounds=4), results, tokens=64)

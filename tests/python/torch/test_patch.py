@@ -90,7 +90,7 @@ class Patched(unittest.TestCase):
         at.clear_misses()
         with self.patch(note_misses=True):
             self.assertFalse(self.is_taken())
-            self.assertEqual(at.misses(), {})  # it is known to lose
+            self.assertEqual(at.misses(), {})  # the verdict says that our kernel loses
         with self.patch(least_gain=0.9):
             self.assertTrue(self.is_taken())
 
@@ -104,7 +104,7 @@ class Patched(unittest.TestCase):
         self.won(0.9, 1.5)
         with self.patch() as made:
             self.assertFalse(self.is_taken())
-            self.assertEqual(made.entries, 2)  # with an output of its own and with the caller's
+            self.assertEqual(made.entries, 2)  # one with its own output and one with the caller's
 
     def test_verdicts_of_another_device_or_torch_do_not_count(self):
         self.won(device="another")
@@ -132,7 +132,7 @@ class Patched(unittest.TestCase):
         self.won(plan=SimpleNamespace(problem=Plan(self.a[:3], self.b).problem))
         del Plan.every[max(Plan.every)]
         with self.assertWarnsRegex(RuntimeWarning, "though it has won: no family"), self.patch():
-            self.assertTrue(self.is_taken())  # the other verdict is served
+            self.assertTrue(self.is_taken())  # now the other verdict is used
 
     def test_patches_in_each_other_and_restored_in_the_wrong_order(self):
         self.won()
@@ -253,7 +253,7 @@ class Patched(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, r"under autotune.torch.patch\(note_misses=True\)"):
                 at.misses()
             self.won()
-            _patch._rebuild()  # as tune() does
+            _patch._rebuild()  # tune() does the same
             self.assertIn("torch_calls", kernel_of("aten::mm"))
         for name in ("aten::mm", "aten::bmm"):
             self.assertNotIn("torch_calls", kernel_of(name))
@@ -347,7 +347,7 @@ class Patched(unittest.TestCase):
 
 
 def kernel_of(name):
-    """Where the kernel of an operator at the host's dispatch key was registered."""
+    """The place where the kernel of an operator was registered at the host's dispatch key."""
     table = torch._C._dispatch_dump_table(name)
     return next(line for line in table.splitlines() if line.startswith("CPU:"))
 
@@ -361,7 +361,7 @@ class Products(torch.utils.data.Dataset):
 
 
 class Keys(unittest.TestCase):
-    """Of problems, and back."""
+    """Keys from problems, and problems from keys."""
 
     def test_every_problem_comes_back_from_its_key(self):
         for problem in (

@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Served(Plan):
-    """The plan of a problem that was missed."""
+    """The plan of a problem that was a miss."""
 
     def __init__(self, problem):
         self.problem, self.number = problem, len(Plan.every) + 1
@@ -30,7 +30,9 @@ class Served(Plan):
 
 @contextlib.contextmanager
 def patched(*steps):
-    """Kernels of ours for all products that the steps run on plain memory. Gives a function that tells how many calls they took since."""
+    """Our kernels for all products that the steps run on plain memory. Returns a function that counts the calls they took
+    since.
+    """
     missing = install()
     assert not missing, missing
     try:
@@ -60,7 +62,7 @@ def layers():
 
 class Programs(unittest.TestCase):
     def check(self, step, least_taken=1, **tolerance):
-        """The same results as without a patch, and calls were taken."""
+        """Checks that results are the same as without a patch, and that calls were taken."""
         wanted = step()
         with patched(step) as taken:
             found = step()
@@ -180,7 +182,7 @@ class Programs(unittest.TestCase):
 
 
 def train_sharded(rank, folder, taken):
-    """One of two processes: the same steps of a model that FSDP2 shards, without and within a patch."""
+    """One of two processes: runs the same steps of a model that FSDP2 shards, without and with a patch."""
     import torch.distributed as distributed
     from torch.distributed.fsdp import fully_shard
 

@@ -71,7 +71,7 @@ def run(plan, call, stream):
 
 
 class Described:
-    """The plan of another operation, as host_plans.py computes it."""
+    """The plan of another operation, which host_plans.py computes."""
 
     def __init__(self, problem):
         self.problem, self.number, self.launches, self.scale = problem, len(Plan.every) + 1, 0, None
@@ -92,7 +92,7 @@ def address(function):
 
 
 def install(*names):
-    """At the host's key, where aten has no attention of these names."""
+    """Installs the kernels at the host's key, for which aten has no attention operators of these names."""
     return _shims.install(names or _shims.KERNELS, address(launch), address(run), "CPU")
 
 
@@ -119,7 +119,7 @@ class Left(Shims):
     """Calls that are not in the table."""
 
     def both(self, call):
-        """What torch alone and what torch with our kernels gives."""
+        """Returns the results of torch alone and of torch with our kernels."""
         found = call()
         _shims.remove()
         wanted = call()
@@ -258,7 +258,7 @@ class Left(Shims):
     def test_misses_are_noted_once_and_are_the_problems(self):
         a, b = self.product(dtype=torch.bfloat16)
         torch.mm(a, b)
-        self.assertEqual(_shims.missed_keys(), [])  # nobody wants them
+        self.assertEqual(_shims.missed_keys(), [])  # nobody asked for missed keys
         self.note_misses()
         for _ in range(3):
             torch.mm(a, b)
@@ -296,7 +296,7 @@ class Left(Shims):
         a, b = self.product()
         plan = Plan(a, b)
         self.serve(plan)
-        for rows in range(1, 200):  # some share a bit of the filter with the entry
+        for rows in range(1, 200):  # some of these share a bit of the filter with the entry
             x = torch.randn(rows, 7).bfloat16()
             torch.testing.assert_close(torch.mm(x, b), (x.double() @ b.double()).bfloat16())
         self.assertEqual(plan.launches, 1)
@@ -340,7 +340,7 @@ class Taken(Shims):
         for x, y in ((a[:4], b), (a.t().contiguous().t(), b), (a.double(), b.double()), (misaligned, b), (a[:, :6], b[:6])):
             torch.testing.assert_close(torch.mm(x, y), (x.double() @ y.double()).to(x.dtype))
         self.assertEqual(plan.launches, 0)
-        torch.mm(a, b, out=torch.empty(4, 5, dtype=a.dtype).t())  # an output that lies otherwise
+        torch.mm(a, b, out=torch.empty(4, 5, dtype=a.dtype).t())  # an output with another layout
         torch.mm(a, b, out=torch.empty(21, dtype=a.dtype)[1:].view(5, 4))
         self.assertEqual(plan.launches, 0)
 
@@ -459,7 +459,8 @@ class Others(Shims):
         return plan
 
     def inputs(self):
-        q, k, v = (torch.randn(2, 6, heads, 8).bfloat16().transpose(1, 2) for heads in (4, 2, 2))  # heads behind the length in memory
+        # In memory heads come after the length
+        q, k, v = (torch.randn(2, 6, heads, 8).bfloat16().transpose(1, 2) for heads in (4, 2, 2))
         return q, k, v
 
     def check(self, plan, q, k, v, o, scale, is_causal):

@@ -13,7 +13,7 @@ from host_plans import operators_on_host
 
 
 def attend(q, k, v, is_causal=False, scale=8**-0.5):
-    """Of plain operations, all of which torch can differentiate in every way."""
+    """Attention from plain operations, all of which torch can differentiate in every way."""
     k, v = (each.unsqueeze(2).expand(2, 2, 2, k.shape[2], 8).reshape(2, 4, k.shape[2], 8) for each in (k, v))
     scores = q @ k.mT * scale
     if is_causal:
@@ -26,7 +26,7 @@ def tensors(*shapes, seed=1, **options):
     return [torch.randn(*shape, generator=generator).requires_grad_(options.get("requires_grad", False)) for shape in shapes]
 
 
-# name: ours, torch's, shapes of the arguments
+# For each name: our function, torch's function, shapes of the arguments.
 CALLS = {
     "mm": (at.mm, torch.mm, ((4, 6), (6, 5))),
     "mm of a transposed one": (lambda a, b: at.mm(a, b.t()), lambda a, b: a @ b.t(), ((4, 6), (5, 6))),
@@ -74,7 +74,7 @@ class OnHost(unittest.TestCase):
                 check(ours, theirs, tensors(*shapes))
 
     def compare(self, transform):
-        """Of each call, transformed alike."""
+        """Compares both results for each call, transformed in the same way."""
         self.each_call(lambda ours, theirs, arguments: self.close(transform(ours, arguments), transform(theirs, arguments)))
 
 
@@ -84,7 +84,7 @@ class Views(OnHost):
             ours, theirs, shapes = CALLS[name]
             self.plans.clear()
             self.close(ours(*tensors(*shapes)), theirs(*tensors(*shapes)))
-            self.assertEqual([plan.launches for plan in self.plans], [1] * count, name)  # addmm has mm's plan
+            self.assertEqual([plan.launches for plan in self.plans], [1] * count, name)  # addmm uses the plan of mm
 
     def test_negative_views(self):
         self.compare(lambda call, arguments: call(*(torch._neg_view(each) for each in arguments)))
@@ -104,7 +104,7 @@ class Views(OnHost):
         self.compare(lambda call, arguments: call(*(torch.stack([each, -each], -1)[..., 0] for each in arguments)))
 
     def test_one_element_that_is_repeated(self):
-        """All strides 0, which the C interface would take for dense."""
+        """All strides are 0, which the C interface would treat as dense."""
         self.compare(lambda call, arguments: call(*(each.flatten()[0].expand(each.shape) for each in arguments)))
         self.compare(lambda call, arguments: call(*arguments[:-1], arguments[-1].flatten()[0].expand(arguments[-1].shape)))
         one = torch.tensor(0.5)
@@ -233,7 +233,7 @@ class Gradients(OnHost):
         self.each_call(check)
 
     def test_gradients_of_sums(self):
-        """What arrives is one element that is repeated."""
+        """The incoming gradient is one element that is repeated."""
 
         def check(ours, theirs, arguments):
             given = [each.requires_grad_() for each in arguments]
@@ -287,7 +287,7 @@ class Gradients(OnHost):
 
 
 class Table(torch.Tensor):
-    """A subclass that knows torch's functions, and nothing of ours."""
+    """A subclass that handles torch's functions, but not ours."""
 
     seen = []
 
@@ -300,7 +300,7 @@ class Table(torch.Tensor):
 
 
 class Wrapper(torch.Tensor):
-    """A tensor whose values are elsewhere, as DTensor's and quantised weights' are. It knows aten alone."""
+    """A tensor whose values are elsewhere, like DTensor and quantised weights. It only handles aten's operators."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -322,7 +322,7 @@ class Plain(torch.Tensor):
 
 
 class Duck:
-    """No tensor, but takes part in torch's functions."""
+    """Not a tensor, but takes part in torch's functions."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -370,7 +370,7 @@ class Subclasses(OnHost):
             (weight,) = tensors((5, 6))
             for ours, theirs in zip(at.linear(ragged, weight).unbind(), F.linear(ragged, weight).unbind()):
                 self.close(ours, theirs)
-        with self.assertRaises(RuntimeError):  # torch's own: it has no such product either
+        with self.assertRaises(RuntimeError):  # torch itself has no such product either
             at.mm(torch.nested.nested_tensor(tensors((2, 6), (3, 6))), weight.t())
 
     def test_distributed_tensors(self):

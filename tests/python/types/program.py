@@ -7,7 +7,7 @@ from autotune.tuning import progress_bar
 
 
 class Matrix:
-    """An array of a package of the user's own."""
+    """An array of a user's own package."""
 
     @property
     def __cuda_array_interface__(self) -> Dict[str, Any]:

@@ -98,7 +98,8 @@ TEST(OutOfMemory, OfTheFirstPlanIsAStatus) {
     });
 }
 
-// After each failure the same handle, with memory again, finds its row; tests/db refuses each allocation of reading a row.
+// After each failure there is memory again, and the same handle finds its row. A test of tests/db refuses each allocation that
+// reading a row makes.
 TEST(OutOfMemory, OfReadingShippedRowsIsAStatus) {
     if (!autotune::test::kCanCount) GTEST_SKIP() << "a sanitizer has an allocator of its own";
     fake_test({"", preloaded("")}, [&] {

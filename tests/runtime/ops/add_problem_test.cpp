@@ -62,7 +62,7 @@ TEST(AddProblem, AWrongTypeIsNamed) {
     EXPECT_THAT(refusal(add(8, static_cast<autotune_dtype>(99))), HasSubstr("type is 99"));
 }
 
-// Users' kernels have them; no op here does.
+// Users' kernels have such types; no op here accepts them.
 TEST(AddProblem, TypesOfUsersKernelsAreRefusedByTheOps) {
     const Catalogue& catalogue = autotune::test::embedded_catalogue();
     for (int type = AUTOTUNE_F64; type <= AUTOTUNE_U64; ++type) {

@@ -286,7 +286,7 @@ TEST(Empty, ProblemsCanBeCaptured) {
         const Array c(session, DType::f16, 15, 6);
         const auto call = [&] { tuned_gemm(handle, gemm(3, 5, 0), {.c = c.address(), .beta = 2}, session.stream.handle()); };
         EXPECT_EQ(status_of([&] { session.capture(call); }), AUTOTUNE_NOT_PLANNED);
-        const GemmPlan ready(handle, gemm(1, 1, 0));  // this plan has another shape, but one kernel serves all
+        const GemmPlan ready(handle, gemm(1, 1, 0));  // the plan has another shape, but the same kernel serves all shapes
         const gpu::Graph graph = session.capture([&] {
             call();
             tuned_gemm(handle, gemm(0, 5, 8), {.b = c.address()}, session.stream.handle());

@@ -145,7 +145,7 @@ TEST_F(TunedGemm, RunsOnTheDefaultStreams) {
     const GemmData data(driver(), problem);
     for (const std::uintptr_t stream : {0, 1, 2}) {  // NULL, legacy, per thread
         tuned_gemm(handle, problem, {data.a(), data.b(), data.c()}, reinterpret_cast<CUstream_st*>(stream));
-        EXPECT_EQ(data.wrong(1, 0), 0) << stream;  // the download waits for the legacy stream and those that block on it
+        EXPECT_EQ(data.wrong(1, 0), 0) << stream;  // the download waits for the legacy stream and for streams that block on it
     }
 }
 

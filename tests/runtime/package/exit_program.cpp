@@ -212,6 +212,6 @@ int run(const std::string& how) {
 
 int main(int argc, char** argv) {
     seed = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 0;
-    std::atexit([] { has_exit_begun = true; });  // it is registered first, so it is called after the library's handlers
+    std::atexit([] { has_exit_begun = true; });  // registered first, so it is called after the library's handlers
     return run(argc > 1 ? argv[1] : "");
 }

@@ -1,4 +1,5 @@
-# libautotune.so shows what its headers declare, and nothing else. Arguments: NM, LIBRARY, HEADERS (separated by commas).
+# Checks that libautotune.so exports what its headers declare, and nothing else. Arguments: NM, LIBRARY, HEADERS (separated by
+# commas).
 execute_process(COMMAND ${NM} -D --defined-only -j ${LIBRARY} OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "@@?AUTOTUNE_0" "" names "${names}")
 string(STRIP "${names}" names)

@@ -1,4 +1,5 @@
-# Installs the library into a new folder, builds the examples from there alone, and runs them. Arguments: BUILD, SOURCE, WORK, GENERATOR.
+# Installs the library into a new folder, builds the examples with only that folder, and runs them. Arguments: BUILD, SOURCE,
+# WORK, GENERATOR.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(NOT code EQUAL 0)

@@ -1,5 +1,5 @@
-# A static with a destructor is destroyed by exit() while other threads still use it: none may be in the LIBRARIES (comma-separated).
-# src/core/immortal.h is what to use instead.
+# exit() destroys statics while other threads still use them, so the LIBRARIES (separated by commas) may contain no static with a
+# destructor. Use src/core/immortal.h instead.
 string(REPLACE "," ";" libraries "${LIBRARIES}")
 foreach(library ${libraries})
   execute_process(COMMAND ${NM} -A -u ${library} OUTPUT_VARIABLE symbols ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)

@@ -20,7 +20,7 @@ struct RunOptions {
     int nvrtc_major = 13;  // in the name of the scripted compiler's file; the script sets the version that it reports
     double timeout_s = 60;
     std::vector<std::pair<std::string, std::string>>
-        environment{};         // added last, so it wins; an empty value removes the variable
+        environment{};         // added last, so it overrides other values; an empty value removes the variable
     std::string input{};       // standard input
     int terminal_columns = 0;  // > 0: standard error is a terminal this wide
 };
@@ -29,7 +29,7 @@ struct RunOptions {
 struct Outcome {
     int exit_code = -1;  // or 128 + signal if a signal ended it
     int signal = 0;
-    bool timed_out = false;  // it was killed, with its process group, when its time was over
+    bool timed_out = false;  // whether it was killed, with its process group, because its time was over
     double wall_s = 0;
     std::string out;
     std::string err;

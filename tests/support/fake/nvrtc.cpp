@@ -18,7 +18,7 @@ struct _nvrtcProgram {
     std::map<std::string, std::string> lowered;  // of each name expression
 };
 
-// The preloaded interposer (tests/support/interposer) defines this function, if there is one.
+// The preloaded interposer (tests/support/interposer) defines this function, if the interposer is loaded.
 extern "C" [[gnu::weak]] void autotune_interposer_inside_driver(int change);
 
 namespace autotune::fake {

@@ -25,8 +25,8 @@ struct KernelFact {
     int index_of(std::string_view name) const;  // -1: no such parameter
 };
 
-// What the scripted libraries know about a rendered source: its first block's constants and its kernels. The text is scanned,
-// never compiled.
+// The facts that the scripted libraries know about a rendered source: its first block's constants and its kernels. The text is
+// scanned, never compiled.
 struct Program {
     std::string arch;    // "sm_90a"
     std::string symbol;  // the symbol of the main kernel, or of the first kernel if the text defines no AUTOTUNE_KERNEL

@@ -28,7 +28,7 @@ struct Rule {
     long times = 0;                   // at most this often per process; 0: no limit
     long every = 1;                   // only every n-th time
     bool once = false;                // applies at most once among all processes with this script
-    std::string gpu;                  // only in processes that see just this device of the machine
+    std::string gpu;                  // applies only in processes that see only this device of the machine
     std::string action;
     Words arguments;
     long seen = 0;

@@ -47,7 +47,7 @@ struct Run {
 constexpr Run kRuns[] = {{{.last_thread_first = false, .late_copies = true}, Side::end},
                          {{.last_thread_first = true, .late_products = true}, Side::begin},
                          {{.last_thread_first = false, .late_products = true}, Side::end}};
-// The last run differs in when products happen, which only sm_90a leaves undefined.
+// The last run is for sm_90a alone: only there may products happen at different times.
 std::span<const Run> runs_on(std::string_view arch) {
     return std::span(kRuns).first(arch == kLaterArch ? 3 : 2);
 }
@@ -115,7 +115,7 @@ std::string spelled_facts(const Family& family, const Problem& problem) {
 
 class Examiner {
   public:
-    // `reference`: where the op has none on the host.
+    // `reference`: used if the op has none on the host.
     Examiner(HostKernel& kernel, const LaunchPlan& plan, const Op& op, HostReference* reference, const Problem& problem,
              std::span<const Run> runs)
         : kernel_(kernel), plan_(plan), op_(op), reference_(reference), problem_(problem), runs_(runs) {}

@@ -36,11 +36,11 @@ class ScratchFolder {
         text << std::ifstream(path_ / name, std::ios::binary).rdbuf();
         return text.str();
     }
-    // Runs a command in the folder; what it says is in the file "said". Whether it succeeded.
+    // Runs a command in the folder, with its output in the file "said"; returns whether it succeeded.
     bool try_run(const std::string& command) const {
         return std::system(("cd '" + path_.string() + "' && " + command + " > said 2>&1").c_str()) == 0;
     }
-    // Throws with what the command said if it fails.
+    // Throws with the command's output if it fails.
     void run(const std::string& command) const {
         if (!try_run(command)) throw Error(ErrorCode::usage, command + " failed:\n" + read("said"));
     }

@@ -11,7 +11,7 @@ namespace {
 
 const std::string kIf = "if constexpr (";
 
-// The position where the parenthesis ends that is open at `at`.
+// The position of the parenthesis that closes the one at `at`.
 std::size_t end_of_condition(const std::string& text, std::size_t at) {
     for (int depth = 1; at < text.size(); ++at) {
         if (text[at] == '(') ++depth;

@@ -21,7 +21,7 @@ std::vector<Branch> branches_of(const std::string& text);
 
 // The sides of branches_of() that g++ takes when it reads the rendered text: {number of the branch, value of its condition}.
 // Those of a template count if it is instantiated. The text is read and not translated, so instructions that the host has no
-// function for do no harm. Throws Error{usage} with g++'s words where it saw no branch of a text that has some.
+// function for do no harm. Throws Error{usage} with g++'s output if it saw no branch of a text that has some.
 std::set<std::pair<std::size_t, bool>> sides_taken(const jit::Rendered& rendered);
 
 }  // namespace autotune::test::host_cuda

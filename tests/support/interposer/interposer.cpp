@@ -28,7 +28,7 @@ using autotune::test::RawCounts;
 // Initial-exec: the first use of a thread-local must not allocate inside malloc.
 [[gnu::tls_model("initial-exec")]] thread_local bool t_counts = false;
 [[gnu::tls_model("initial-exec")]] thread_local int t_inside_driver = 0;
-// This thread gets no memory from this allocation on (counted from 0, or -1 if it gets all), for so many allocations.
+// This thread gets no memory from this allocation on (counted from 0, or -1 if it gets all), for this many allocations.
 [[gnu::tls_model("initial-exec")]] thread_local long t_fails_from = -1;
 [[gnu::tls_model("initial-exec")]] thread_local long t_most_failures = 0;
 [[gnu::tls_model("initial-exec")]] thread_local long t_asked = 0;

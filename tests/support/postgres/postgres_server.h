@@ -10,9 +10,10 @@ namespace autotune::test {
 // A PostgreSQL server on a Unix socket in a temporary folder, run as an ordinary user. It ends with this process.
 class PostgresServer {
   public:
-    // The one of this process, started at the first call. REQUIRES: why_missing() is empty.
+    // The server of this process, started at the first call. REQUIRES: why_missing() is empty.
     static PostgresServer& shared();
-    // Why there is none: a sentence; empty if there is one. With AUTOTUNE_REQUIRE_POSTGRES=1 a missing server ends the process.
+    // Why there is no server, in one sentence; empty if there is one. With AUTOTUNE_REQUIRE_POSTGRES=1 a missing server ends the
+    // process.
     static std::string why_missing();
 
     ~PostgresServer();
@@ -25,10 +26,10 @@ class PostgresServer {
     const std::string& folder() const { return folder_; }
     std::string socket_path() const { return folder_ + "/.s.PGSQL.5432"; }
 
-    // Everything that it holds in memory is lost, as in a crash.
+    // Stops the server at once: everything in its memory is lost, as in a crash.
     void kill();
     void start();
-    // Sends a signal to a random server process that is no postmaster: SIGKILL makes the postmaster restart all of them.
+    // Sends a signal to a random server process that is not the postmaster: SIGKILL makes the postmaster restart all of them.
     void kill_a_backend();
     pid_t pid() const { return pid_; }
 

@@ -22,7 +22,7 @@ void reset(int fd) {
     ::close(fd);
 }
 
-// False if the connection is over.
+// Passes bytes on; returns false if the connection is over.
 bool pass_on(int from, int to) {
     std::array<char, 65536> bytes;
     const ssize_t count = ::recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);

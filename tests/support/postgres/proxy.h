@@ -8,7 +8,7 @@
 
 namespace autotune::test {
 
-// A TCP proxy on 127.0.0.1 before a Unix socket, which can stop passing bytes on or reset its connections.
+// A TCP proxy on 127.0.0.1 in front of a Unix socket. It can stop passing bytes on, or reset its connections.
 class Proxy {
   public:
     explicit Proxy(std::string target);
@@ -16,7 +16,7 @@ class Proxy {
     Proxy(const Proxy&) = delete;
     Proxy& operator=(const Proxy&) = delete;
     int port() const { return port_; }
-    // Bytes stay where they are, in both directions; connections are accepted and left alone.
+    // While it stalls, no bytes are passed on in either direction, and new connections are accepted but not served.
     void stall(bool on) { stalls_ = on; }
     // Ends every connection with a reset, and refuses others while `on`.
     void cut(bool on) { cuts_ = on; }

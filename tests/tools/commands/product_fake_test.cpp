@@ -27,7 +27,7 @@ using testing::Not;
 // It is small enough for the scripted driver to compute every result, and has few trials, so that a tune takes seconds.
 const std::vector<std::string> kTune = {"--op", "hgemm", "--shape", "128x128x64", "--family", "gemm/simt", "--budget", "5s,4t"};
 const std::vector<std::string> kAsk = {"--op", "hgemm", "--shape", "128x128x64"};
-// For tests that need a winner and run several commands on it.
+// For tests that need a winner and run several commands with it.
 const std::vector<std::string> kSmallTune = {"--op",     "hgemm",     "--shape",  "64x64x32",
                                              "--family", "gemm/simt", "--budget", "4s,4t"};
 const std::vector<std::string> kSmallAsk = {"--op", "hgemm", "--shape", "64x64x32"};

@@ -92,7 +92,7 @@ TEST_F(UnstoredTest, ARaceIsNotLostEither) {
 }
 
 TEST_F(UnstoredTest, AnotherFolderTakesTheLineWhereTheFirstCannot) {
-    std::filesystem::create_directories(kept);  // there is a folder in place of the file
+    std::filesystem::create_directories(kept);  // a folder has the name of the file
     const Said said = autotune(with_db({"--op", "hgemm", "--shape", "16x8x8"}));
     EXPECT_EQ(said.code, ExitCode::database);
     EXPECT_THAT(said.err, HasSubstr(".cache/autotune/unstored.jsonl"));

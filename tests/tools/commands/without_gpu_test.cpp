@@ -1,4 +1,4 @@
-// What `autotune compile`, and a tune without an installed driver, print about candidates that did not compile.
+// The output of `autotune compile`, and of a tune without an installed driver, about candidates that did not compile.
 #include <gmock/gmock.h>
 
 #include "tests/tools/cli_bench.h"

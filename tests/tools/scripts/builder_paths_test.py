@@ -18,7 +18,7 @@ subprocess.run(["cmake", "-S", source, "-B", work, "-G", generator, "-DAUTOTUNE_
 commands = json.loads(pathlib.Path(work, "compile_commands.json").read_text())
 failures = [f"{each['file']} is compiled without -ffile-prefix-map" for each in commands if f"-ffile-prefix-map={source}/=" not in each["command"]]
 
-# A file of the library whose checks say where they stand.
+# A file of the library whose checks contain its path.
 (command,) = [each for each in commands if each["file"] == f"{source}/kernel_templates/named_configs.cpp"]
 words = shlex.split(command["command"])
 subprocess.run(words, cwd=command["directory"], check=True)

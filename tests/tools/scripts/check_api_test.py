@@ -8,7 +8,7 @@ import tempfile
 CHECK = pathlib.Path(__file__).resolve().parents[3] / "tools/check_api.py"
 STATUS = "typedef enum autotune_status {\n    AUTOTUNE_OK = 0,\n    AUTOTUNE_NO_GPU = 4\n} autotune_status;\n\n"
 SOUND = "/* Makes it. Errors: NO_GPU. Capture: safe. */\nAUTOTUNE_API autotune_status autotune_make(int* out);\n"
-# A header, and what the check says of it; empty: nothing.
+# For each header: the output of the check; empty: none.
 CASES = [
     (SOUND, ""),
     (SOUND + "AUTOTUNE_API autotune_status autotune_make_two(int* out);\n", ""),

@@ -13,7 +13,7 @@ SOUND = {
     "docs/environment.md": "| `AUTOTUNE_DB` | command |\n",
     "tools/cli/environment.cpp": 'auto environment_variables() {\n    return {"AUTOTUNE_DB"};\n}\nauto x = get("AUTOTUNE_DB");\n',
 }
-# What is changed, and what the check then says; empty: nothing.
+# For each change: the output of the check after it; empty: none.
 CASES = [
     ({}, ""),
     ({"README.md": "[gone](docs/gone.md)\n"}, "the link to docs/gone.md leads nowhere"),

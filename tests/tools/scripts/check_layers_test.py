@@ -7,7 +7,7 @@ import tempfile
 
 CHECKER = pathlib.Path(__file__).resolve().parents[3] / "tools" / "check_layers.py"
 
-# file, its text, what must be said of it
+# file, its text, the expected message
 BREACHES = [
     ("src/core/a.h", '#include "src/gpu/driver/driver.h"\n', "src/core may not include src/gpu/driver/driver.h"),
     ("src/core/space/a.h", '#include "src/records/winner.h"\n', "src/core may not include src/records/winner.h"),
@@ -53,7 +53,7 @@ BREACHES = [
     ("tools/cli/output/a.cpp", '#include "tools/cli/help/help.h"\n', "tools/cli/output may not include tools/cli/help/help.h"),
     ("tools/cli/a.cpp", '#include "tools/cli/commands/tune.h"\n', "tools/cli may not include tools/cli/commands/tune.h"),
 ]
-# Ops that the tree has.
+# The ops that the tree contains.
 OPS = [("kernel_templates/gemm/op/op.cpp", ""), ("kernel_templates/add/op/op.cpp", "")]
 CLEAN = [
     ("tools/cli/a.cpp", '#include "tuner/session/tune.h"\nvoid f() { std::cout << "x"; }\n'),

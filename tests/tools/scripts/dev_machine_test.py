@@ -16,7 +16,7 @@ import tempfile
 SOURCE = pathlib.Path(sys.argv[1])
 REAL = ["bash", "sh", "env", "nproc", "sed", "grep", "head", "tail", "tee", "find", "cat", "cksum", "dirname", "basename", "mkdir", "rm", "sort", "id",
         "cut", "tr", "touch", "chmod"]
-# A machine on which everything works.
+# The output of programs on a machine on which everything works.
 GOOD = {
     "c++": 'case "$1" in -dumpversion) echo 12;; *) echo "c++ (Debian 12.2.0) 12.2.0";; esac',
     "ninja": "true",
@@ -28,7 +28,7 @@ GOOD = {
 esac''',
     "dpkg-query": 'echo installed',
     "apt-get": 'echo "Get:1 packages"',
-    # pip writes what the wheels hold; `python3 -` prints the driver's CUDA version.
+    # pip creates the files of the wheels; `python3 -` prints the driver's CUDA version.
     "python3": '''case "$*" in
   "-m pip --version") echo "pip 23.0" ;;
   *nvidia-cuda-nvrtc-cu12*) mkdir -p build/cuda12/nvidia/cuda_nvrtc/lib && touch build/cuda12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12 ;;
@@ -59,7 +59,7 @@ class Machine:
                 program.chmod(0o755)
 
     def dev(self, *words, **environment):
-        """Exit code, standard output, standard error."""
+        """Returns exit code, standard output and standard error."""
         values = {"PATH": str(self.folder / "bin"), "HOME": str(self.folder), "AUTOTUNE_DEV_CUDA": "wheels"} | environment
         done = subprocess.run([self.folder / "tools/dev", *words], env=values, cwd=self.folder, text=True, capture_output=True, timeout=60)
         return done.returncode, done.stdout, done.stderr
@@ -84,7 +84,7 @@ def fails_with(machine, last_line, **environment):
     return said
 
 
-# A first run says one line for each step; what the programs print is in the logs.
+# The first run prints one line for each step; the output of programs is in the logs.
 machine = Machine()
 code, out, said = machine.dev("run", "--version")
 check(code == 0 and out == "autotune --version\n", (code, out, said))
@@ -97,7 +97,7 @@ check(said.split("\n")[:-1] == [
 check("Collecting" in machine.log("cuda") and "Configuring done" in machine.log("configure-release"), "logs of pip and cmake")
 check("[7/7] Linking autotune" in machine.log("build-release"), "log of the build")
 
-# Packages: apt's output is in a log too.
+# When packages are installed, apt's output is in a log, too.
 root = Machine(**{"dpkg-query": NOT_INSTALLED}, **ROOT)
 code, out, said = root.dev("run", "--version")
 check(code == 0 and "about 1 min (log: build/log/packages.log): g++ cmake" in said and "Get:1" not in said and "Get:1 packages" in root.log("packages"), said)
@@ -115,7 +115,7 @@ said = fails_with(Machine(python3=no_pypi),
                   "install a CUDA 13 toolkit and set CUDA_PATH")
 check("Failed to establish" not in said, said)
 
-# Other failures show the last 20 lines and where the rest is.
+# After other failures it shows the last 20 lines and the path of the log.
 failing = GOOD["python3"].replace('"-m pip install"*)', '"-m pip install"*) for i in $(printf "%s " {1..30}); do echo "line $i"; done; exit 1;')
 said = fails_with(Machine(python3=failing),
                   "pip could not fetch nvidia-cuda-nvrtc==13.0.* nvidia-cuda-runtime==13.0.* nvidia-cuda-crt==13.0.*. Install a CUDA 13 toolkit and set CUDA_PATH "
@@ -128,7 +128,7 @@ broken_configure = GOOD["cmake"].replace("mkdir -p build/$2 &&", 'echo "CMake Er
 said = fails_with(Machine(cmake=broken_configure), "cmake could not configure build/release (all of its output: build/log/configure-release.log)")
 check("CMake Error: wrong\n" in said, said)
 
-# Old and missing tools.
+# Tools that are too old or missing.
 old_gcc = 'case "$1" in -dumpversion) echo 11;; *) echo "c++ (Ubuntu 11.4.0) 11.4.0";; esac'
 machine = Machine(**{"c++": old_gcc})
 fails_with(machine, f"{machine.folder}/bin/c++ is GCC 11, and GCC 12 or later is needed: install it and say CXX=g++-12 tools/dev ...")
@@ -143,7 +143,7 @@ fails_with(Machine(ninja=None), "there is no ninja: install ninja-build, or pyth
 fails_with(Machine(python3='case "$*" in -) echo 0;; *) exit 1;; esac'),
            "python3 has no pip: install python3-pip, or install a CUDA 13 toolkit and set CUDA_PATH", AUTOTUNE_DEV_PACKAGES="skip")
 
-# A home that cannot be written does not fail a build: ccache gets a folder in build.
+# If the home cannot be written, the build still works: ccache gets a folder in build.
 machine = Machine(ccache='echo "/proc/none/.cache/ccache"', cmake=GOOD["cmake"].replace('--build)', '--build) echo "CCACHE_DIR=$CCACHE_DIR";'))
 code, _, said = machine.dev("run", "--version", HOME="/proc/none")
 check(code == 0 and f"CCACHE_DIR={machine.folder}/build/ccache\n" in machine.log("build-release"), machine.log("build-release"))
@@ -151,13 +151,13 @@ machine = Machine(ccache='echo "$HOME/.cache/ccache"', cmake=GOOD["cmake"].repla
 code, _, said = machine.dev("run", "--version")
 check(code == 0 and "CCACHE_DIR=\n" in machine.log("build-release"), machine.log("build-release"))
 
-# A driver of CUDA 12 gets an NVRTC that it can use.
+# With a driver of CUDA 12 it fetches an NVRTC that the driver supports.
 machine = Machine(python3=GOOD["python3"].replace("-) echo 0", "-) echo 12040"))
 code, _, said = machine.dev("run", "--version")
 check(code == 0 and "tools/dev: the driver is of CUDA 12.4; fetching NVRTC 12.9 (about 90 MB), which it can use, into build/cuda12 (log: build/log/cuda12.log)" in said, said)
 check("-DAUTOTUNE_NVRTC_LIBRARY=" + str(machine.folder / "build/cuda12/nvidia/cuda_nvrtc/lib/libnvrtc.so.12") in machine.log("configure-release"), "cmake's arguments")
 
-# A driver that is updated gets the newer NVRTC at the next call.
+# After the driver is updated, the next call fetches the newer NVRTC.
 (machine.folder / "bin/python3").write_text("#!/bin/bash\n" + GOOD["python3"] + "\n")
 code, _, said = machine.dev("run", "--version")
 check(code == 0 and "configuring build/release" in said, said)
@@ -165,7 +165,7 @@ check("-DAUTOTUNE_NVRTC_LIBRARY=" + str(machine.folder / "build/cuda/nvidia/cu13
 code, _, said = machine.dev("run", "--version")
 check("configuring" not in said, said)
 
-# `tools/dev test` shows what fails, not what passes or is skipped, and leaves out GPU tests where there is no GPU.
+# `tools/dev test` shows only tests that fail, and leaves out GPU tests if there is no GPU.
 CTEST = '''case "$*" in
   *--show-only*) echo "Total Tests: 1026" ;;
   *) echo "$@" >>../../asked

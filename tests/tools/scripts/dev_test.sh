@@ -1,10 +1,10 @@
 #!/bin/bash
-# tools/dev: help is no mistake, a wrong word is named.
+# Tests tools/dev: asking for help is not an error, and a wrong word is named.
 set -u
 dev=$1/tools/dev
 failures=0
 
-# expect EXIT WORDS ARGS...: the exit code, and words on either stream.
+# expect EXIT WORDS ARGS...: checks the exit code, and that one of the two outputs contains the words.
 expect() {
   local code=$1 words=$2 said
   shift 2

@@ -15,7 +15,7 @@ def block(*lines):
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 
-# A page, and what is said of it; an exit code of 1 unless that ends with "nothing wrong".
+# For each page: the output, with an exit code of 1 unless it ends with "nothing wrong".
 CASES = [
     (block("autotune --version    # the version"), "1 commands run, 0 looked at, 0 not run for the reasons in the pages; nothing wrong"),
     (block("autotune show    the winners"), "ended with 2, not 0"),

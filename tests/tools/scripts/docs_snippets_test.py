@@ -13,7 +13,7 @@ def block(language, text):
     return f"```{language}\n{text}\n```\n"
 
 
-# A page, and what is said of it; empty: nothing is wrong.
+# For each page: the output; empty: nothing is wrong.
 CASES = [
     (block("cpp", "autotune::GemmProblem problem(1, 2, 3);"), ""),
     (block("cpp", "autotune::GemmProblem problem(1, 2, 3);") + block("cpp", "problem.m = 4;"), ""),

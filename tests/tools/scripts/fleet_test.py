@@ -18,11 +18,11 @@ failures = []
 
 
 def complaints(text, name="autotune-worker.service", scope="--user"):
-    """What systemd-analyze says of a unit. It exits 0 for keys that it does not know, so its words count."""
+    """The output of systemd-analyze about a unit. Its exit code is 0 for keys that it does not know, so the output counts."""
     with tempfile.TemporaryDirectory() as folder:
         unit = pathlib.Path(folder, name)
         unit.write_text(text)
-        if name.endswith(".timer"):  # it starts the service of its name
+        if name.endswith(".timer"):  # a timer starts the service of the same name
             unit.with_suffix(".service").write_text((fleet / name).with_suffix(".service").read_text().replace(INSTALLED, str(autotune)))
         done = subprocess.run(["systemd-analyze", scope, "--man=no", "verify", unit], capture_output=True, text=True,
                               env={"PATH": "/usr/bin:/bin", "HOME": folder, "XDG_RUNTIME_DIR": folder})
@@ -34,7 +34,7 @@ unit = (fleet / "autotune-worker.service").read_text()
 line = re.search(r"^ExecStart=(.*)$", unit, re.M).group(1)
 if line not in (fleet / "README.md").read_text():
     failures.append("README.md does not show the line of ExecStart")
-# The command is not installed here.
+# The unit starts this build's command, because none is installed here.
 installed = unit.replace("ExecStart=" + INSTALLED, f"ExecStart={autotune}")
 if "Unknown key" not in complaints(installed.replace("Nice=", "Nicety=")):
     failures.append("an unknown key is not found")
@@ -51,13 +51,13 @@ if shutil.which("systemd-tmpfiles") is not None:
         done = subprocess.run(["systemd-tmpfiles", "--create", f"--root={root}", "-"], input=text, capture_output=True, text=True)
         made = pathlib.Path(root, "run/lock/autotune")
         if done.returncode != 0 or done.stderr or not made.is_dir():
-            # Another user than root cannot give the folder to root.
+            # Only root can give the folder to root.
             if "Operation not permitted" not in done.stderr:
                 failures.append(f"systemd-tmpfiles: {done.returncode} {done.stderr}")
         elif stat.S_IMODE(made.stat().st_mode) != 0o1777:
             failures.append(f"{made} has mode {oct(made.stat().st_mode)}")
 
-# Slurm's array, with a srun that shows what it is given.
+# Slurm's array job, with an srun that prints its arguments.
 with tempfile.TemporaryDirectory() as folder:
     srun = pathlib.Path(folder, "srun")
     srun.write_text('#!/bin/sh\necho "$@"\n')

@@ -1,4 +1,4 @@
-# Installs the command into a new folder and checks what comes with it. Arguments: BUILD, WORK.
+# Installs the command into a new folder and checks the installed files. Arguments: BUILD, WORK.
 file(REMOVE_RECURSE ${WORK})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK} --component command
   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
@@ -6,7 +6,7 @@ if(NOT code EQUAL 0)
   message(FATAL_ERROR "the installation ended with ${code}:\n${out}")
 endif()
 
-# What each file must hold.
+# Patterns that each file must contain.
 function(expect pattern text)
   file(GLOB_RECURSE found ${WORK}/${pattern})
   if(NOT found)

@@ -34,7 +34,7 @@ COMMANDS = [
     ("h200", "autotune manual --json"),
     ("none", f"autotune simulate {ROOT}/tests/data/search_spaces/convolution_excerpt.json --runs 1 --json"),
 ]
-# Members whose value has names of an op's or of this machine's: parameters, extents, statuses, reasons.
+# Members whose objects have names that depend on an op or on this machine: parameters, extents, statuses, reasons.
 OPEN = {"config", "default_config", "extents", "traits", "legal", "failures", "summary", "points_within"}
 
 
@@ -54,7 +54,7 @@ documented = set(re.findall(r"[a-z][a-zN0-9_]*", " ".join(re.findall(r"`([^`]*)`
 missing = {}
 for machine, command in COMMANDS:
     for name in members(json.loads(readme_samples.run(build, {"machine": machine}, command, real_compiler=False))):
-        general = re.sub(r"(?<=_)\d+(?=pct$|$)", "N", name)  # runs_solved_5pct is one of runs_solved_Npct
+        general = re.sub(r"(?<=_)\d+(?=pct$|$)", "N", name)  # runs_solved_5pct counts as runs_solved_Npct
         if general not in documented:
             missing.setdefault(general, command)
 for name, command in sorted(missing.items()):

@@ -1,4 +1,5 @@
-# A machine without some libraries is told the line that installs them, and nothing that CMake wraps. Arguments: SOURCE, WORK, GENERATOR.
+# If libraries are missing, CMake's error must contain the command that installs them, on one line. Arguments: SOURCE, WORK,
+# GENERATOR.
 file(REMOVE_RECURSE ${WORK})
 file(WRITE ${WORK}/project/CMakeLists.txt "
 cmake_minimum_required(VERSION 3.25)
@@ -11,7 +12,7 @@ include(${SOURCE}/cmake/dependencies.cmake)
 file(WRITE ${WORK}/cuda/cuda.h "")
 file(WRITE ${WORK}/cuda/nvrtc.h "")
 
-# fails_with(LINE ARGS...): configuring with these arguments fails, and the line stands in its output.
+# fails_with(LINE ARGS...): checks that configuring with these arguments fails and prints the line.
 function(fails_with line)
   file(REMOVE_RECURSE ${WORK}/build)
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK}/project -B ${WORK}/build -G ${GENERATOR} ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)

@@ -1,4 +1,4 @@
-# A test runs with a home below the build folder, whatever its caller's is. Argument: HOME.
+# Checks that a test's home is below the build folder, whatever its caller's home is. Argument: HOME.
 if(NOT "$ENV{HOME}" STREQUAL "${HOME}" OR NOT IS_DIRECTORY "${HOME}")
   message(FATAL_ERROR "HOME of a test is '$ENV{HOME}', not '${HOME}'")
 endif()

@@ -14,7 +14,7 @@ BLOCK = "```\n$ autotune doctor --help\n{}\n```\n"
 
 
 def run(text, *options):
-    """Exit code, what was said, and the text afterwards."""
+    """Returns exit code, output, and the text afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "page.md")
         path.write_text(text)

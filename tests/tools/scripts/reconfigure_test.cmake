@@ -1,5 +1,5 @@
-# A folder that was configured with one CUDA's headers is configured again after those are gone and others came. Arguments: SOURCE, WORK,
-# GENERATOR.
+# Checks that a folder is configured again if the CUDA headers of its first configuration are gone and there are others.
+# Arguments: SOURCE, WORK, GENERATOR.
 function(step)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE out)
   if(NOT code EQUAL 0)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 NOBODY = 65534
-# Says who loaded it.
+# A library that prints who loaded it.
 HOSTILE = """
 #include <stdio.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ def as_nobody(program, *arguments, **environment):
 
 
 def loaded_by(folder, program):
-    """The effective users that loaded the hostile compiler, and what the command printed."""
+    """The effective users that loaded the hostile compiler, and the command's output."""
     marker = folder / "open/marker"
     marker.unlink(missing_ok=True)
     said = as_nobody(program, "doctor", HOME=str(folder / "open"), AUTOTUNE_NVRTC=str(folder / "libnvrtc.so.13"),

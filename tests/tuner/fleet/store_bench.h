@@ -38,7 +38,6 @@ class StoreTest : public ::testing::Test {
     void set(const std::string& name, double value) const {
         sql("UPDATE autotune.setting SET value = " + std::to_string(value) + " WHERE name = '" + name + "'");
     }
-    // Leases end at once after a start of the server only when one term is over.
     static Wanted add_of(int n, std::int64_t calls = 1) {
         return {"add dtype=f16 align=16,16,16", std::to_string(n), kDevice, kCatalogue, calls};
     }

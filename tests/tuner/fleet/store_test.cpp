@@ -31,7 +31,7 @@ const std::vector<std::string> kHas{kCatalogue};
 
 class Store : public StoreTest {
   protected:
-    // An item claimed by a worker of alice's.
+    // An item that a worker of alice claimed.
     Claim claimed(FleetStore& store, const std::string& worker = kOne, const std::string& gpu = "GPU-1") const {
         store.enlist(worker, "host", "0.1.0");
         const std::vector<Claim> claims = store.claim(worker, gpu, kDevice, kHas, {});
@@ -42,7 +42,7 @@ class Store : public StoreTest {
     void pause() const { std::this_thread::sleep_for(std::chrono::milliseconds(250)); }
     // Lets every lease run out.
     void expire() const { sql("UPDATE autotune.lease SET until = now() - interval '1 hour'"); }
-    // The server has been up for longer than a lease.
+    // Makes the server count as running for longer than a lease.
     void has_run_long() const { set("lease_s", 0.2); }
 };
 
@@ -131,7 +131,7 @@ TEST_F(Store, ASilentWorkersItemGoesToAnotherAndItsLateResultIsEvidence) {
     FleetStore alice = as("alice"), bob = as("bob");
     const Claim first = claimed(alice);
     pause();
-    EXPECT_THAT(alice.beat(kOne, {first}), IsEmpty());  // nobody has taken it back yet
+    EXPECT_THAT(alice.beat(kOne, {first}), IsEmpty());  // nobody has taken the item back yet
     expire();
     EXPECT_EQ(bob.reap(), 1);
     const Claim second = claimed(bob, kTwo, "GPU-2");
@@ -603,7 +603,7 @@ TEST_F(Store, AReadOnlyServerIsRefusedForWritingAndServesLabels) {
     Connection::Options reading = options("carol");
     reading.writes = false;
     EXPECT_EQ(FleetStore(reading).label("a")->rows, 1);
-    // It became one under an open connection.
+    // The server may also become read-only while a connection is open.
     FleetStore carol(reading);
     try {
         carol.want({add_of(1)}, 100);

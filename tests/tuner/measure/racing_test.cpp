@@ -81,7 +81,7 @@ TEST(FinalRounds, MakeAThreePercentSlowerTwinLoseAtLeast99TimesIn100) {
     for (const double jitter : {0.002, 0.01, 0.02}) {
         int lost = 0;
         for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
-            // If they tied, the twin would be preferred.
+            // If they tied, the rule would prefer the twin.
             const Verdict verdict = race({{.name = "a"}, {.name = "twin", .is_previous_winner = true}}, {100, 103}, seed, jitter);
             lost += verdict.winner == 0 && verdict.decided_by == "faster" ? 1 : 0;
         }
@@ -218,8 +218,8 @@ TEST(FinalRounds, AHopelessFinalistLeavesTheRaceEarly) {
     EXPECT_NEAR(row_of(verdict, 2).ratio, 1.5, 0.05);
 }
 
-// Once the fast finalists crashed after the slow one had been eliminated: the race had no finalist, and ended in an internal
-// error.
+// In an earlier version, if the fast finalists crashed after the slow ones had been eliminated, the race had no finalist and
+// ended in an internal error.
 TEST(FinalRounds, WhoLeftEarlyIsBackWhenAllOthersFail) {
     FinalRounds rounds({{.name = "a"}, {.name = "b"}, {.name = "slow"}, {.name = "slower"}, {.name = "rival", .may_win = false}});
     NoisyCard card(3);

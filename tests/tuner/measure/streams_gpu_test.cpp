@@ -41,7 +41,7 @@ TEST_F(StreamsOnGpu, OperandsAndChecksLeaveLaunchesAsFastAsTheyWere) {
     Harness harness(card.driver, card.harness_library, card.gpu.stream);
     for (int i = 0; i < 4; ++i) ProblemFixture(card.gpu, harness, card.catalogue.op_of(card.problem), card.problem, {});
     EXPECT_LT(card.launch_us(), 1.08 * before_us) << "0.96 us before and 1.14 after on an H200 if memsets run on another stream";
-    if (card.gpu.device.identity.cc_major != 9) return;  // it is unknown whether other cards have two speeds
+    if (card.gpu.device.identity.cc_major != 9) return;  // skipped, because it is unknown whether other cards have two speeds
     Fillers(card.gpu, card.harness_library).run_on_two_streams();
     EXPECT_GT(card.launch_us(), 1.1 * before_us) << "what --streams 2 measures";
 }

@@ -34,7 +34,7 @@ RecordedSpace made_up(const Point& extents, const TimeOf& time_of) {
 }
 
 // A convolution that reads its input in one of two ways. Through shared memory everything works, with little variation. Without
-// it, it is a quarter faster if the block size is a power of two, and three times slower otherwise.
+// shared memory the kernel is a quarter faster if the block size is a power of two, and three times slower otherwise.
 std::optional<double> switch_us(const Point& point) {
     const int block_x = point[0] + 1, block_y = point[1], tile_x = point[2], tile_y = point[3];
     const bool is_power_of_two = (block_x & (block_x - 1)) == 0;

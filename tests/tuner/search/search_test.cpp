@@ -380,7 +380,7 @@ TEST(Outlook, OfAModelEndsASearchLongBeforeTheSpaceAndNearItsBest) {
     EXPECT_GE(near, 9);
 }
 
-// Of seeds alone it does not know how well it predicts their neighbours.
+// From seeds alone the model does not know how well it predicts their neighbours.
 TEST(Outlook, OfAModelWaitsUntilAFewOfItsOwnIdeasWereTried) {
     const Grid part = grid({9, 9, 9, 3});
     Domain domain = make_domain({part});
@@ -418,8 +418,9 @@ TEST(Outlook, OfAModelThatIsOftenWrongIsCorrectedByWhatCameTrue) {
     EXPECT_LT(tried, 220 * kSearches);
 }
 
-// Of cost models that err by a few percent for each value and each pair of values. While a model's word was taken as it is, and
-// improvements of 30 % were looked for here too, these twelve searches ended 4.1 % above the best when 0.4 % was expected.
+// For cost models that err by a few percent for each value and each pair of values. When the model's expectation was not
+// corrected, and improvements of 30 % were looked for here too, these twelve searches ended 4.1 % above the best with 0.4 %
+// expected.
 TEST(Outlook, OfAModelBesideACostModelIsAboutWhatIsLeft) {
     const Domain plain = make_domain({grid({6, 6, 6, 4, 4, 3})});
     double left = 0;

@@ -50,7 +50,7 @@ class EarlierRunsTest : public testing::Test {
     const EarlierRuns::Today today_{"13.0", kMethod, false};
 };
 
-// Another class of the same family tells what a parameter is worth, until corrections of the problem's own class are known.
+// Corrections of another class of the same family are used until corrections of the problem's own class are known.
 TEST_F(EarlierRunsTest, CorrectionsAreOfTheClassElseOfTheOneThatIsKnownBest) {
     const auto correction = [&](const std::string& class_key, int problems, const std::string& nvrtc = "13.0") {
         return CostCorrection{.device_key = services_.device.identity.key(),

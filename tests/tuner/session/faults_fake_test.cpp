@@ -68,7 +68,7 @@ const db::StoredTrial* stored_of(const std::vector<db::StoredTrial>& all, std::s
     return found == all.end() ? nullptr : &*found;
 }
 
-// `unstored` more trials have failed because of the machine.
+// Expects each culprit to be named. `unstored`: number of further trials that failed because of the machine.
 void expect_named(const Sandbox& sandbox, const std::vector<Culprit>& culprits, std::size_t unstored = 0) {
     const std::vector<db::StoredTrial> all = stored_trials(sandbox);
     std::size_t right = 0, wrong = 0;

@@ -1,4 +1,4 @@
-// The contestant that outlasts the winner of the rounds, and the blocks that it takes to find it.
+// Tests which contestant is faster in blocks than the winner of the rounds, and how many blocks it takes to find it.
 #include "tuner/session/race/final_race.h"
 
 #include <gmock/gmock.h>

@@ -25,7 +25,7 @@ using test::result_of;
 // One config is clearly the fastest, so that there is one right winner.
 const std::string kScript = "rule symbol=^gemm_simt_ block_m=64 thread_m=4 thread_n=8 do=slow factor=0.5\n";
 const test::Words kTune = test::small_tune("2.5s", {"--strategy", "exhaustive", "--retune"});
-constexpr int kKillsOfADatabase = 5;  // so many kills happen before the database is checked for its winner
+constexpr int kKillsOfADatabase = 5;  // this many kills happen before the database is checked for its winner
 
 // There are 20 kills in CI and 200 in the soak.
 int kills_wanted() {

@@ -71,7 +71,7 @@ fs::path write_template(const Sandbox& sandbox, const std::string& text) {
 
 TEST(Faults, F6ATemplateCannotIncludeWhatIsNotItsOwn) {
     const Sandbox sandbox;
-    const std::string fifo = sandbox.folder() / "fifo";  // a compiler that opened it would wait forever
+    const std::string fifo = sandbox.folder() / "fifo";  // a compiler that opened the FIFO would wait forever
     ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
     const fs::path templates = write_template(sandbox, first_block_of_simt() + "#include \"" + fifo + "\"\n");
     const Outcome said = sandbox.autotune({"compile", "--op", "hgemm", "--shape", "64x64x64", "--arch", "sm_90a", "--family",

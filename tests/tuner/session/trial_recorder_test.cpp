@@ -1,4 +1,4 @@
-// What is recorded about a tune: finished trials in the store, running candidates in the journal.
+// The records of a tune: finished trials in the store, running candidates in the journal.
 #include "tuner/session/tune/trial_recorder.h"
 
 #include <gmock/gmock.h>

@@ -82,7 +82,8 @@ Json tune_while_another_stores(const test::Words& words, std::string* said) {
     sandbox.clear_calls();
     OtherTuner other(sandbox);
     fake::Running running = sandbox.start_autotune(words);
-    for (int i = 0; i < 3000 && sandbox.count_calls("nvrtcCompileProgram") == 0; ++i)  // by then it has looked the problem up
+    // waits until the library has looked the problem up
+    for (int i = 0; i < 3000 && sandbox.count_calls("nvrtcCompileProgram") == 0; ++i)
         std::this_thread::sleep_for(milliseconds(20));
     db::Store::open({.path = data / "autotune.db"}).put(winner);
     other.lets_go();
@@ -112,7 +113,8 @@ TEST(TuneOnFake, ASweepThatWaitedCallsWhatAnotherStoredFresh) {
     EXPECT_EQ(swept.at("summary").at("tuned"), 0);
 }
 
-// After itself, a kernel with programmatic dependent launch overlaps by 3 us here, and takes 1 us more: in a stream it is slower.
+// Here a kernel with programmatic dependent launch takes 1 us more, but overlaps by 3 us with a launch of itself. So in a stream
+// of other kernels it is slower.
 TEST(TuneOnFake, TheWinnerIsTheFastestInAStreamOfOtherKernels) {
     Sandbox sandbox("model noise=0.001 pdl_us=1 overlap_us=3\n");
     test::Words problem = {"--op", "sadd", "--shape", "1048576", "--family", "add/vector"};
@@ -221,7 +223,7 @@ TEST(TuneOnFake, TimesOfAnotherMethodAreMeasuredAgain) {
         return result_of(sandbox.autotune(with_words(tune, {"--db", path}))).at("evidence").at("tried").get<int>();
     };
     const int tried = all.at("evidence").at("tried").get<int>();
-    ASSERT_GT(tried, 16);  // 16 of the known ones are measured again in any case
+    ASSERT_GT(tried, 16);  // 16 of the known candidates are always measured again
     EXPECT_EQ(tried_with("the same"), 16);
     EXPECT_EQ(tried_with(""), tried);
 }
@@ -254,7 +256,7 @@ TEST(TuneOnFake, ASearchEndsWhenGoingOnIsExpectedToGainTooLittle) {
     EXPECT_GT(late.at("tried"), soon.at("tried"));
 }
 
-// Ten candidates were too few where there was time for more.
+// Ten candidates are too few if there is time for more.
 TEST(TuneOnFake, AShortBudgetIsUsedForMoreThanTheFirstTen) {
     Sandbox sandbox;
     const Json evidence = result_of(sandbox.autotune(test::wide_tune("4s"))).at("evidence");
@@ -512,7 +514,7 @@ TEST(TuneOnFake, AWrongAnswerDoesNotWin) {
     EXPECT_GE(failures_of(result, "wrong_result"), 1) << result.dump(2);
 }
 
-// It would win with 0.010 us, the least that the meter returns, and import would refuse the stored row.
+// Otherwise it would win with 0.010 us, the least time that the meter returns, and import would refuse the stored row.
 TEST(TuneOnFake, AKernelThatSeemsToTakeNoTimeDoesNotWin) {
     Sandbox sandbox("rule " + kCulprit + "do=slow us=0\n");
     const Json result = result_of(sandbox.autotune(kTune));
@@ -568,7 +570,8 @@ TEST(TuneOnFake, AFailureOfAnEarlierRunIsNotTriedAgain) {
     sandbox.script("");
     std::vector<std::string> again = kTune;
     again.push_back("--retune");
-    *std::find(again.begin(), again.end(), "20s") = "6s";  // close final rounds take all the time that they may
+    // final rounds between close candidates use all the time that they are allowed
+    *std::find(again.begin(), again.end(), "20s") = "6s";
     const Json second = result_of(sandbox.autotune(again));
     const Json& winner = second.at("winner").at("config");
     EXPECT_FALSE(winner.value("thread_m", 0) == 4 && winner.value("thread_n", 0) == 8);

@@ -306,7 +306,7 @@ bool is_of_another_context(CUstream stream) {
 }
 
 std::vector<Entry> device_entries() {
-    // The typed locals make the compiler compare each entry point with the driver's own prototype of that version.
+    // The compiler compares each entry point with the driver's prototype, because the locals have the driver's types.
     const PFN_cuInit_v2000 f_init = Outside<init>::call;
     const PFN_cuDriverGetVersion_v2020 f_version = Outside<driver_get_version>::call;
     const PFN_cuGetErrorName_v6000 f_error_name = Outside<get_error_name>::call;

@@ -80,7 +80,7 @@ CUresult memcpy_dtoh(void* to, CUdeviceptr from, std::size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-// The same: nodes of a graph are kernels alone here.
+// Refuses a capture, because this driver's graphs have only kernels as nodes.
 CUresult memcpy_dtod_async(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);
@@ -93,7 +93,7 @@ CUresult memcpy_dtod_async(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, 
     return CUDA_SUCCESS;
 }
 
-// On a stream that is being captured it would become a node of the graph, which this driver does not need.
+// A stream that is being captured would record a node of the graph. No test needs that, so this driver refuses it.
 CUresult memset_d8_async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream stream) {
     Machine& machine = Machine::get();
     const std::lock_guard lock(machine.mutex);

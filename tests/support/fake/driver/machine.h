@@ -26,7 +26,7 @@ struct CUlib_st {
     autotune::fake::Program program;
     std::vector<std::unique_ptr<CUfunc_st>> kernels;
     std::vector<std::unique_ptr<CUfunc_st>> functions;
-    std::map<std::string, std::uint64_t> variables;  // those that were asked for
+    std::map<std::string, std::uint64_t> variables;  // the variables that were requested
 };
 // A kernel, or its function in a context.
 struct CUfunc_st {
@@ -101,7 +101,7 @@ struct CUgraphExec_st {
     std::vector<autotune::fake::Launch> launches;
     std::vector<std::shared_ptr<CUuserObject_st>> objects{};
     double total_us = 0;  // by the model
-    // `slow after_us`: extra time once it has run alone for that long; infinity: never
+    // `slow after_us`: additional time after the graph has run alone for that long; infinity: never
     double extra_us = 0, after_us = std::numeric_limits<double>::infinity();
     bool is_rest = true;       // nothing but fillers
     bool is_plain = true;      // no rule concerns any launch, and running it twice gives the same as running it once
@@ -114,7 +114,8 @@ struct CUstream_st {
     std::uint64_t thread = 0;  // the thread that began the capture
     bool invalidated = false;
 };
-// NULL, 1 (legacy) and 2 (per thread) are not objects and are never captured here. REQUIRES: the stream is none of these.
+// The stream handles NULL, 1 (legacy) and 2 (per thread) are not objects, and are never captured here. REQUIRES: the stream is
+// none of these.
 inline bool is_capturing(CUstream stream) {
     return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capture != nullptr;
 }
@@ -201,7 +202,7 @@ std::string device_word(int ordinal, const std::string& name, const std::string&
 
 // Runs all launches of a graph, as fast as the script allows. REQUIRES: Machine::mutex is held.
 CUresult replay(CUgraphExec_st& graph);
-// Sets what replay() needs to know about a new graph.
+// Sets the facts about a new graph that replay() needs.
 void prepare(CUgraphExec_st& graph);
 // Runs a launch: rules, time, arithmetic. REQUIRES: Machine::mutex is held.
 CUresult execute(const Launch& launch);
@@ -213,7 +214,7 @@ double model_time_us(const Launch& launch);
 // The part of that time that overlaps with the end of the previous kernel.
 double overlap_us(const Launch& launch, bool last_triggers_early);
 bool triggers_early(const Launch& launch);
-// Whether it is one of the kernels before timed launches: running such a kernel again changes nothing that is read.
+// Whether it is one of the small kernels before timed launches. Running such a kernel again changes no result.
 bool is_filler(const Launch& launch);
 
 // Entry points, by the name and version passed to cuGetProcAddress.

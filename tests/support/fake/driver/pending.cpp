@@ -7,7 +7,7 @@
 namespace autotune::fake {
 namespace {
 
-// With beta, each launch changes the result. Repeats beyond these are skipped, because no test compares the result after more
+// With beta, each launch changes the result. More repeats than this are skipped, because no test compares the result after more
 // launches.
 constexpr int kMostRepeats = 4;
 

@@ -183,7 +183,7 @@ CUresult checksum(const Launch& launch) {
     const auto* data = pointer<std::uint8_t>(launch, "data", bytes);
     auto* sum = pointer<std::uint64_t>(launch, "sum", 1);
     if ((data == nullptr && bytes > 0) || sum == nullptr) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    // A wrong result that was too large to compute must at least differ each time.
+    // If a wrong result was too large to compute, at least its checksum must differ each time.
     static std::uint64_t wrong_count = 0;
     const bool is_wrong = skipped().wrong.count(launch.raw("data").value_or(0)) > 0;
     *sum += autotune_random::mix(bytes + (is_wrong ? ++wrong_count : 0));

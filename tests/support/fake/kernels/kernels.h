@@ -10,7 +10,7 @@ namespace autotune::fake {
 // really computed (any shape up to 203^3). Of larger ones only the first and last elements are, and autotune_compare then reports
 // no violation unless a rule made the result wrong. This tests the code around kernels, never kernels.
 constexpr std::int64_t kMostProducts = std::int64_t{1} << 23;
-// Additions likewise, up to the size that fills fill with individual numbers.
+// Additions are computed in the same way, up to the size at which fills still write individual numbers.
 constexpr std::int64_t kMostSums = std::int64_t{1} << 18;
 
 struct Effects {

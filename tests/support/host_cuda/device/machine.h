@@ -62,7 +62,7 @@ struct BulkCopy {
     bool adds = false;            // for a store: adds to the floats in memory
 };
 
-// A product of wgmma: sums += A B of 64 x 32 bytes and 32 bytes x n. A warp has 16 rows of it.
+// A product of wgmma: sums += A B of 64 x 32 bytes and 32 bytes x n. Each warp has 16 of the 64 rows.
 struct GroupProduct {
     Multiplier left, right;
     int n;
@@ -81,9 +81,9 @@ class Machine {
 
     // Waits until `threads` threads have arrived at barrier `id`; 0: all threads of the block that have not ended.
     virtual void barrier(int id, int threads) = 0;
-    // The same without waiting.
+    // Arrives at a barrier without waiting.
     virtual void arrive(int id, int threads) = 0;
-    // Every lane of the mask gives a value and gets those of all.
+    // Each lane in the mask gives a value, and gets the values of all lanes in the mask.
     virtual void gather(u32 mask, const char* instruction, u64 mine, u64 (&all)[32]) = 0;
 
     // cp.async copies the first `valid` of `bytes` bytes, then zeros.
@@ -99,7 +99,7 @@ class Machine {
     // ldmatrix .x4: each lane gives the address of a row of eight 16-bit elements.
     virtual void load_matrices(u32 (&to)[4], const void* row, bool transposed) = 0;
     virtual void store_matrices(void* row, const u32 (&from)[4], bool transposed) = 0;
-    // mma.sync m16n8k16, and m16n8k8 of tf32 (of `a` all four, of `b` both): sums of f32.
+    // mma.sync m16n8k16, or m16n8k8 of tf32, with sums of f32. Both use all registers of `a` and `b`.
     virtual void multiply(Multiplier type, float (&sums)[4], const u32 (&a)[4], const u32 (&b)[2]) = 0;
     // m16n8k16 of f16 with sums of f16, two of them in a word.
     virtual void multiply_f16(u32 (&sums)[2], const u32 (&a)[4], const u32 (&b)[2]) = 0;

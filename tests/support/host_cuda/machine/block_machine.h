@@ -22,7 +22,7 @@ using ::host_cuda::u64;
 // Orders that correct kernels must not depend on: each order shows other missing barriers, and late copies show missing waits.
 struct Schedule {
     bool last_thread_first = false;  // among the threads that can run, the last one runs first
-    bool late_copies = false;        // copies happen when they are waited for, not when they are issued
+    bool late_copies = false;        // whether copies happen when they are waited for, not when they are issued
     bool late_products = false;      // wgmma likewise
 };
 

@@ -16,7 +16,7 @@ int bytes_of(Multiplier type) {
     return type == Multiplier::tf32 ? 4 : type == Multiplier::f16 || type == Multiplier::bf16 ? 2 : 1;
 }
 
-constexpr u32 kInfinity = 0x7F800000U;  // becomes f32 infinity, or NaN if the mantissa is not 0
+constexpr u32 kInfinity = 0x7F800000U;  // the exponent of infinity and NaN in f32
 
 // Moves fields to their f32 positions. Multiplying by 2^(127 - bias) corrects the exponent, also of subnormal numbers.
 inline double widened(u32 magnitude, float of_bias, u32 past_end, u32 sign) {
@@ -61,12 +61,12 @@ void for_type(Multiplier type, const Act& act) {
     }
 }
 
-constexpr std::size_t kChunkBytes = 16;         // a swizzle moves chunks of this size
-constexpr std::size_t kStepBytes = 32;          // one wgmma reads so many bytes along K
-constexpr std::size_t kMostDepth = 32;          // elements along K
-constexpr std::size_t kMostLines = 256;         // the largest N
-constexpr std::size_t kPitch = kMostLines + 8;  // not a multiple of a page, because then all elements of a line would use one set
-                                                // of the cache
+constexpr std::size_t kChunkBytes = 16;  // a swizzle moves chunks of this size
+constexpr std::size_t kStepBytes = 32;   // bytes along K that one wgmma reads
+constexpr std::size_t kMostDepth = 32;   // elements along K
+constexpr std::size_t kMostLines = 256;  // the largest N
+// Not a multiple of a page, because then all elements of a line would use one set of the cache
+constexpr std::size_t kPitch = kMostLines + 8;
 
 // Indices are [at][line], so elements that are multiplied by one element of the other operand are adjacent.
 using Lines = std::array<std::array<double, kPitch>, kMostDepth>;

@@ -12,7 +12,8 @@ namespace autotune::test::host_cuda {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kGuard = 16 * kPage;  // so much on either side, because wrong accesses miss by more than a byte
+// Protected bytes on either side; many, because wrong accesses miss by more than a byte
+constexpr std::size_t kGuard = 16 * kPage;
 constexpr std::byte kMargin{0xA5};
 
 }  // namespace

@@ -26,7 +26,7 @@ class GuardedArray {
     std::optional<std::string> place_of(const void* address) const;
 
   private:
-    std::span<std::byte> open() const;  // The array and its margins, all accessible.
+    std::span<std::byte> open() const;  // The array and its margins, all of which are accessible.
 
     std::byte* memory_ = nullptr;
     std::size_t mapped_ = 0;

@@ -23,7 +23,7 @@ CARD = 'device name="NVIDIA H200" cc=9.0 sms=132 l2_mib=60 memory_mib=143360 bus
 
 
 def programs():
-    """The folder of PostgreSQL's server programs, or None."""
+    """The folder with PostgreSQL's server programs, or None."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
     return pathlib.Path(found[-1]).parent if found else None
 
@@ -170,7 +170,7 @@ class Proxy:
 
 
 class Host:
-    """A home and a scripted driver of its own."""
+    """A host: its own home and scripted driver."""
 
     def __init__(self, build, fakes=True, script=CARD):
         self.build = pathlib.Path(build).resolve()

@@ -125,7 +125,7 @@ class Fleet(FleetCase):
         begun, crowd = time.monotonic(), 0.0
         done = lambda: self.number("SELECT count(*) FROM autotune.outcome WHERE what = 'done'")  # noqa: E731
         for each in range(KILLS):
-            # Kills are spread over the whole run.
+            # Distributes the kills over the whole run.
             goal = PROBLEMS * each // (KILLS + 1)
             until(lambda: done() >= goal, LIMIT_S, f"{goal} results after {each} kills")
             time.sleep(chance.uniform(0, 0.5))
@@ -205,7 +205,7 @@ class Fleet(FleetCase):
         one, two = self.new_host(), self.new_host()
         for host in (one, two):
             host.autotune("sync", "--label", "prod", "--store", self.server.address("client"))
-        # The second host has its own winners, a full cache and another history. They do not matter.
+        # The second host has other winners, a full cache and another history, which must not matter.
         two.autotune("tune", "--op", "hgemm", "--shape", "8x64x128", "--beta", "zero", "--budget", "4t", "--seed", "9")
         free = self.probe(two, PLANS, "backward")
         mine = self.probe(one, PLANS, "forward", AUTOTUNE_LABEL="prod")
@@ -217,7 +217,7 @@ class Fleet(FleetCase):
         self.assertEqual(sum(each.startswith("label") for each in mine["plans"].values()), 3)
         self.assertNotEqual(free["plans"], mine["plans"])
         print(f"\n{len(mine['plans'])} plans, {sum(mine['plans'][each] == same['plans'][each] for each in mine['plans'])} equal")
-        # What differs is named.
+        # The message names the difference.
         self.host.autotune("fleet", "freeze", "next", *curator)
         two.autotune("tune", "--op", "hgemm", "--shape", "8x64x128", "--beta", "zero", "--budget", "4t")
         other = self.probe(two, 1, "forward", AUTOTUNE_LABEL="prod", AUTOTUNE_PIN="gemm/simt")
@@ -284,7 +284,7 @@ class Fleet(FleetCase):
                 found = self.probe(user, 1, "forward", AUTOTUNE_LABEL=str(user.home / "bad.jsonl"))
                 self.assertEqual(found["parts"]["label"], "none")
                 self.assertEqual(len([each for each in found["warnings"] if "bad.jsonl is not used" in each]), 1, found["warnings"])
-        # A store that serves what it should not.
+        # Makes a store that serves lines that it should not.
         self.server.sql("ALTER TABLE autotune.label_line DISABLE TRIGGER ALL; UPDATE autotune.label_line SET line = 'x' WHERE n = 2")
         fresh = self.new_host()
         self.assertIn("its lines do not have its digest", fresh.autotune("sync", "--label", "2026-12-01", *client, expect=5).stderr)
@@ -358,7 +358,7 @@ class Fleet(FleetCase):
         self.assertEqual(other.sql("SELECT count(*) FROM autotune.winners"), "5")
 
     def test_recipes_run_as_they_stand(self):
-        """The command lines of the units, of the Job and of the array, without their paths and waits."""
+        """The command lines of the units, of the Job and of the array job, without their paths and waits."""
         self.want(2)
         unit = (ROOT / "examples/fleet/autotune-fleet-worker.service").read_text()
         words = re.search(r"^ExecStart=\S+ (.*)$", unit, re.M).group(1).replace("--idle 30s", "--idle 0") + " --exit-when-idle 1s"

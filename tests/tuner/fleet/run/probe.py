@@ -51,7 +51,7 @@ def main():
     text = ctypes.create_string_buffer(size.value)
     check(library.autotune_agreement(handle, digest, text, ctypes.byref(size)))
     count = int(sys.argv[2])
-    # Few weights with many numbers of rows: what a model runs.
+    # Few weights with many row counts, as in a model.
     problems = [(1 + 7 * (i // 5), 64 * (1 + i % 5), 128) for i in range(count)]
     if sys.argv[3] == "backward":
         problems.reverse()

@@ -18,7 +18,7 @@ LINE = ('{"op":"add","arch":"sm_90a","problem":{"class":"add dtype=f16 align=16,
         '"cc_minor":0,"sm_count":132,"l2_mib":60,"memory_gib":140,"bus_bits":6016,"name":"NVIDIA H200"},"template":"43e692f5dc6ad62d",'
         '"family":"add/vector","config":{"vec":8},"timing":{"median_us":1.5},"provenance":{"driver":"580","nvrtc":"13.0","method":"m",'
         '"date":"2026-11-23T18:51:56Z"},"note":"PADDING"}')
-# A line of a tune has 11 KB; a worker beats about as often as it claims.
+# A line of a tune has 11 KB; a worker renews its leases about as often as it claims items.
 SCRIPT = """\\set worker random(1, {workers})
 SELECT id AS item, fence, shape FROM autotune.claim(('00000000-0000-4000-8000-' || lpad(:worker::text, 12, '0'))::uuid, 'GPU-' || :client_id,
     '{device}', ARRAY['{catalogue}'], '{{}}') LIMIT 1 \\gset
