@@ -43,7 +43,9 @@ def schema_text(op):
 
 
 def told_by_attributes(op):
-    """Attributes that are arguments: a scalar or a tensor of the same name tells the others, a tensor by being there and by its type."""
+    """Attributes that callers pass as arguments. A scalar or tensor with the same name determines the other attributes: a
+    tensor by its presence and its type.
+    """
     others = {entry["name"] for entry in (*op["scalars"], *op["tensors"])}
     return [a for a in op["attributes"] if a["name"] not in others]
 
@@ -61,16 +63,16 @@ def argument_lines(op):
 
 
 def attribute_type(attribute):
-    """What a type checker allows: one of the words, or the number that the form describes."""
+    """The type for a type checker: one of the words, or the number that the form describes."""
     if attribute["allowed"]:
         return f"Literal[{', '.join(json.dumps(word) for word in attribute['allowed'])}]"
     for start, name in (("integer", "int"), ("number", "float")):
         if attribute["form"].startswith(start):
             return name
-    return "object"  # which `call` does not take: the type test fails, and wants the new form here
+    return "object"  # `call` does not accept this type: then the test of types fails, and shows that a new form is needed here
 
 
-DEFAULTS = {"alpha": " = 1.0", "beta": " = 0.0"}  # any other scalar has to be given
+DEFAULTS = {"alpha": " = 1.0", "beta": " = 0.0"}  # callers must give every other scalar
 
 
 def function_text(op):

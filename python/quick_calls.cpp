@@ -228,8 +228,8 @@ void graph_is_gone(void* number) {
     if (node == nullptr) return;  // without memory it is never released
     while (!ended_graphs.compare_exchange_weak(node->next, node)) {
     }
-    Py_AddPendingCall(tell_of_ended_graphs, nullptr);  // if the queue is full, it has such a call already, or another graph will
-                                                       // add one
+    // If the queue is full, it has such a call already, or another graph will add one
+    Py_AddPendingCall(tell_of_ended_graphs, nullptr);
 }
 
 // The numbers of the graphs that have ended since the last call, as a list.
@@ -257,7 +257,7 @@ PyObject* end_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     return &_Py_NoneStruct;
 }
 
-// In a child of fork(): the running calls belong to the parent's threads.
+// A child of fork() calls this, because the running calls belong to the parent's threads.
 PyObject* forget_calls(PyObject*, PyObject* const*, std::ptrdiff_t, PyObject*) {
     inside.store(0);
     Py_IncRef(&_Py_NoneStruct);

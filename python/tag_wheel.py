@@ -15,12 +15,12 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Of every Linux with that C library. The driver and NVRTC are opened at run time.
+# Libraries that every Linux with this C library has. The driver and NVRTC are opened at run time.
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 
 
 def facts_of(data):
-    """What a program or library needs: the newest GLIBC version, and the names of libraries."""
+    """The requirements of a program or library: the newest GLIBC version, and the names of libraries."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()

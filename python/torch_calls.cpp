@@ -5,8 +5,8 @@
 // run time and declared here, so that one library serves every torch from 2.9 on; each that is missing switches its operator off.
 //
 // A kernel is registered only for an operator of which some call is taken: torch boxes the arguments of kernels that come through
-// its C interface, which alone costs a call 0.25 us. The first thing that a kernel does is to look the sizes up in a small
-// filter; of most calls that stay with aten it reads no more than these.
+// its C interface, which alone costs a call 0.25 us. A kernel first looks the sizes up in a small
+// filter. For most calls that stay with aten it reads nothing else.
 //
 // Calls come from any thread, with or without the interpreter's lock. The table is replaced as a whole and never changed; tables
 // that were replaced stay, because a call may still read them.
@@ -53,7 +53,7 @@ struct Torch {
     Status (*library_init)(const char* name, const char* key, const char* file, std::uint32_t line, LibraryHandle*);
     Status (*library_impl)(LibraryHandle, const char* name, Boxed);
     Status (*library_delete)(LibraryHandle);
-    // Of the backend. A host's has no streams.
+    // The functions of the backend. The host's backend has no streams.
     Status (*flash)(TensorHandle q, TensorHandle k, TensorHandle v, double dropout, std::int32_t is_causal,
                     std::int32_t returns_mask, double* scale, TensorHandle*, TensorHandle*, TensorHandle*, TensorHandle*,
                     std::int64_t*, std::int64_t*, TensorHandle*, TensorHandle*, TensorHandle*);
@@ -170,8 +170,8 @@ extern "C" {
 struct autotune_torch_entry {
     autotune_plan plan;
     std::size_t workspace_bytes, workspace_zero_bytes;
-    std::int32_t in_stream, in_graphs;  // whether ours has won there
-    std::int64_t strides[4];            // of the output of attention
+    std::int32_t in_stream, in_graphs;  // whether our kernel won in a stream, and in graphs
+    std::int64_t strides[4];            // strides of attention's output
 };
 
 // autotune_gemm() and autotune_run().
@@ -279,7 +279,7 @@ const Slot* slot_of(const Table& winners, const Key& key) {
     return slot;
 }
 
-// The table, or NULL where no entry has such sizes and no misses are noted.
+// The table, or NULL if no entry has such sizes and no misses are noted.
 const Table* table_for(std::int64_t code, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
     const Table* const winners = table.load(std::memory_order_acquire);
     if (winners == nullptr) return nullptr;
@@ -301,7 +301,7 @@ bool is_captured(CUstream_st* stream) {
 
 enum Code : std::int64_t { kMm = 1, kBmm, kMmOut, kBmmOut };
 
-// The table if it may have a product of these tensors; NULL where they are none.
+// The table if it may have a product of these tensors; NULL if they are not such tensors.
 const Table* table_for_product(Code code, std::int64_t dim, TensorHandle a, TensorHandle b) {
     std::int64_t a_dim = 0, b_dim = 0, *a_sizes = nullptr, *b_sizes = nullptr;
     if (torch_.get_dim(a, &a_dim) != 0 || a_dim != dim || torch_.get_dim(b, &b_dim) != 0 || b_dim != dim ||
@@ -310,7 +310,7 @@ const Table* table_for_product(Code code, std::int64_t dim, TensorHandle a, Tens
     return table_for(code, a_sizes[dim - 2], a_sizes[dim - 1], b_sizes[dim - 1]);
 }
 
-// Makes the device current that the tensors are on, where another one is.
+// Makes the tensors' device current, if another one is.
 class OnDevice {
   public:
     explicit OnDevice(std::int32_t device) {
@@ -330,7 +330,7 @@ class OnDevice {
     bool is_right_ = true;
 };
 
-// Launches the plan of a slot on the stream of a tensor's device; false where the call is aten's. launch(workspace, stream)
+// Launches the plan of a slot on the stream of a tensor's device, by launch(workspace, stream); false if aten must run the call.
 template <typename Launch>
 bool run_plan(const Slot& slot, const View& first, const Launch& launch) {
     const autotune_torch_entry& entry = slot.entry;
@@ -340,7 +340,8 @@ bool run_plan(const Slot& slot, const View& first, const Launch& launch) {
     if (!on.is_right() || (torch_.current_stream != nullptr && torch_.current_stream(first.device, &stream) != 0)) return false;
     auto* const raw = static_cast<CUstream_st*>(stream);
     if (entry.in_stream != entry.in_graphs && (is_captured(raw) ? entry.in_graphs : entry.in_stream) == 0) return false;
-    // Freed when this returns: torch's allocator gives it to later calls of the same stream, which run later.
+    // Freed when this function returns. torch's allocator gives the memory only to later calls on the same stream, which run
+    // after this one.
     TensorHandle memory = nullptr;
     if (entry.workspace_bytes != 0) {
         const std::int64_t size = static_cast<std::int64_t>(entry.workspace_bytes), one = 1;
@@ -391,8 +392,8 @@ bool has_kernels(const View& view) {
     return view.dtype == kBf16 || view.dtype == kF16 || view.dtype == kF32;
 }
 
-// Adds the type that a product is computed in; false where it is aten's. The precision of f32 is a setting of torch, whose C++
-// function is found by its name.
+// Adds the type that a product is computed in; false if aten must run the product. The precision of f32 is a setting of torch,
+// whose C++ function is found by its name.
 bool add_compute(Key& key, const View& view) {
     if (!has_kernels(view)) return false;
     key.add(view.dtype);
@@ -400,7 +401,7 @@ bool add_compute(Key& key, const View& view) {
     if (torch_.context == nullptr || torch_.allows_tf32 == nullptr) return false;
     try {
         key.add(torch_.allows_tf32(torch_.context()) ? 1 : 0);
-    } catch (...) {  // torch refuses to say where its older and newer settings were mixed
+    } catch (...) {  // torch throws if its older and newer settings were mixed
         return false;
     }
     return true;
@@ -421,14 +422,14 @@ TensorHandle handle_of(void* tensor) {
     return reinterpret_cast<TensorHandle>(made);
 }
 
-// By aten's own function in C++: without the dispatcher, and with torch's own exceptions.
+// Runs the product by aten's own C++ function: without the dispatcher, and with torch's own exceptions.
 TensorHandle by_torch(bool is_batched, TensorHandle a, TensorHandle b) {
     void* result = nullptr;
     (is_batched ? torch_.bmm : torch_.mm)(&result, a, b);
     return handle_of(result);
 }
 
-// Our plan's result, or NULL where the call is aten's.
+// Our plan's result, or NULL if aten must run the call.
 template <bool kBatched>
 TensorHandle product_by_us(const Table& winners, TensorHandle a_handle, TensorHandle b_handle) {
     constexpr std::int64_t kDim = kBatched ? 3 : 2;
@@ -602,7 +603,7 @@ const Table* table_for_attention(Attention which, TensorHandle q, TensorHandle k
     return table_for(which, q_sizes[1], q_sizes[2], k_sizes[2]);
 }
 
-// o and the logarithms as `which` of aten's operators gives them, by our kernel; false where the call is aten's.
+// Computes o and the logarithms by our kernel, in the form of the operator `which` of aten; false if aten must run the call.
 bool attend(const Table* winners, Attention which, const View& q, const View& k, const View& v, bool is_causal,
             const double* scale, bool with_lse, Attended& made) {
     const float factor = scale == nullptr ? 1.0F / std::sqrt(static_cast<float>(q.sizes[3])) : static_cast<float>(*scale);
@@ -756,7 +757,7 @@ void on_efficient(Value* stack, std::uint64_t, std::uint64_t) {
     const OwnedScalar scale(stack[7]);
     View q, k, v;
     Attended made;
-    // Its logarithms are padded to 32 rows, which ours are not.
+    // This operator pads logarithms to 32 rows, and our kernels do not.
     const bool may_be = dropout == 0 && bias.get() == nullptr && !with_lse;
     const Table* const winners = may_be ? table_for_attention(kEfficient, q_owned.get(), k_owned.get()) : nullptr;
     const bool is_ours = winners != nullptr && view_of(q_owned.get(), q) && view_of(k_owned.get(), k) &&
@@ -833,7 +834,7 @@ constexpr std::size_t kKernelCount = sizeof kKernels / sizeof kKernels[0];
 
 std::mutex install_lock;
 LibraryHandle libraries[kKernelCount] = {};
-bool at_host = false;  // the dispatch key of those that are registered
+bool at_host = false;  // whether the registered kernels are at the host's dispatch key
 
 std::uint32_t registered_kernels() {
     std::uint32_t bits = 0;
@@ -944,7 +945,7 @@ EXPORT void autotune_torch_note_misses(int does) {
     notes_misses.store(does != 0, std::memory_order_relaxed);
 }
 
-// `words` holds `count` keys of which each is preceded by the number of its words.
+// `words` holds `count` keys, each preceded by the number of its words.
 EXPORT int autotune_torch_set_table(const std::int64_t* words, const autotune_torch_entry* entries, std::size_t count) {
     auto* const made = new (std::nothrow) Table(count);
     if (made == nullptr) return 1;
@@ -955,7 +956,7 @@ EXPORT int autotune_torch_set_table(const std::int64_t* words, const autotune_to
         for (std::int64_t k = 0; k < size; ++k) key.add(*words++);
         made->add(key, entries[i]);
     }
-    table.store(made, std::memory_order_release);  // the one before stays: a call may read it
+    table.store(made, std::memory_order_release);  // the previous table stays, because a call may still read it
     return 0;
 }
 

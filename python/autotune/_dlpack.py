@@ -13,7 +13,7 @@ from .errors import InvalidArgument
 
 MAX_DIMS = 5  # as autotune.h
 _CUDA, _CUDA_MANAGED = 2, 13
-_NEWEST = (1, 0)  # what producers are asked for; what a newer 1.x adds is told by flags and type codes
+_NEWEST = (1, 0)  # the version requested from producers; flags and type codes tell what a newer 1.x adds
 _READ_ONLY, _IS_COPIED = 1, 2
 
 View = Tuple[int, str, Tuple[int, ...], Tuple[int, ...], Optional[int], bool]
@@ -62,7 +62,8 @@ def _capsule_function(name: str, result: Any, *arguments: Any) -> Any:
 _is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _capsule_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _set_name = _capsule_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-_KINDS = ((b"dltensor", b"used_dltensor", Managed), (b"dltensor_versioned", b"used_dltensor_versioned", Versioned))  # names live as long as capsules
+# These names must live as long as the capsules
+_KINDS = ((b"dltensor", b"used_dltensor", Managed), (b"dltensor_versioned", b"used_dltensor_versioned", Versioned))
 
 
 def read(array: Any, stream: Optional[int]) -> View:
@@ -98,7 +99,7 @@ def _capsule(array: Any, stream: Optional[int]) -> Any:
     wanted = None if stream is None else stream or 1
     try:
         return array.__dlpack__(stream=wanted, max_version=_NEWEST)
-    except TypeError:  # a producer from before version 1.0
+    except TypeError:  # the producer was made before version 1.0
         return array.__dlpack__(stream=wanted)
 
 

@@ -8,7 +8,7 @@ from .errors import DriverError
 
 NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the driver has no function of that name, or there is no driver
 _CAPTURING = 1  # CU_STREAM_CAPTURE_STATUS_ACTIVE
-_ATTRIBUTES = (ctypes.c_int * 3)(2, 8, 9)  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED, _DEVICE_ORDINAL
+_ATTRIBUTES = (ctypes.c_int * 3)(2, 8, 9)  # _MEMORY_TYPE, _IS_MANAGED and _DEVICE_ORDINAL of CU_POINTER_ATTRIBUTE
 _DEVICE_MEMORY = 2  # CU_MEMORYTYPE_DEVICE
 
 
@@ -72,7 +72,7 @@ def wait_for(producer: int, consumer: int) -> None:
 
     A capture of the consumer does not wait for a stream outside of it: the graph runs after the capture, when its caller says.
     """
-    if producer == consumer or {producer, consumer} == {0, 1}:  # both are the legacy default stream
+    if producer == consumer or {producer, consumer} == {0, 1}:  # both numbers mean the legacy default stream
         return
     if _is_capturing(consumer) and not _is_capturing(producer):
         return
@@ -82,7 +82,7 @@ def wait_for(producer: int, consumer: int) -> None:
         _check("cuEventRecord", driver_call("cuEventRecord", 2000, event, ctypes.c_void_p(producer)))
         _check("cuStreamWaitEvent", driver_call("cuStreamWaitEvent", 3020, ctypes.c_void_p(consumer), event, ctypes.c_uint(0)))
     finally:
-        driver_call("cuEventDestroy", 4000, event)  # the driver frees it once it is over
+        driver_call("cuEventDestroy", 4000, event)  # the driver frees the event once it is over
 
 
 def _is_capturing(stream: int) -> bool:

@@ -34,7 +34,7 @@ def keep_for_graph(graph: int, needed: Any) -> None:
     _check("cuUserObjectCreate", driver_call("cuUserObjectCreate", 11030, ctypes.byref(user_object), *payload))
     retained = driver_call("cuGraphRetainUserObject", 11030, ctypes.c_void_p(graph), user_object, ctypes.c_uint(1), ctypes.c_uint(_MOVE))
     if retained != 0:
-        _kept[-number] = needed  # releasing the object tells us that the graph has ended, and it has not
+        _kept[-number] = needed  # releasing the object would report that the graph has ended, but it has not
         driver_call("cuUserObjectRelease", 11030, user_object, ctypes.c_uint(1))
 
 

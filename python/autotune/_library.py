@@ -140,7 +140,8 @@ def _declare(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> C
 
 
 _library = _load(ctypes.CDLL)
-# The same library, called with the interpreter's lock held: a launch takes 2 us, and a thread that gave the lock away may wait 5 ms for it.
+# The same library, called with the interpreter's lock held. A launch takes 2 us, but a thread that gives up the lock may wait 5
+# ms to get it back.
 _held = _load(ctypes.PyDLL)
 
 _p = ctypes.c_void_p
@@ -205,7 +206,7 @@ def _made_quick(name: str, made_of: Any) -> Callable[..., Any]:
 
 
 run = _hot("run", _p, _p, _p)
-# plan, alpha, a, b, beta, c, workspace, bytes of it, stream: everything by value, so that threads need no lock.
+# Arguments: plan, alpha, a, b, beta, c, workspace, its bytes, stream. All are passed by value, so threads need no lock.
 gemm = _hot("gemm", _p, _p, _p, _p, _p, _p, _p, ctypes.c_size_t, _p)
 
 
@@ -216,7 +217,8 @@ def _run_on_by_ctypes(plan: int, call: int, workspace: int, workspace_bytes: int
     return run(plan, ctypes.addressof(own), stream)
 
 
-# plan, call, workspace, bytes of it, stream, addresses of the tensors: these instead of the call's own, which threads share.
+# Arguments: plan, call, workspace, its bytes, stream, addresses of the tensors. The addresses replace those of the call, which
+# threads share.
 run_on: Callable[..., int] = _run_on_by_ctypes if _quick is None else _made_quick("run_on", _address(_held.autotune_run))
 
 
@@ -236,7 +238,7 @@ def log_function(hear: Callable[[int, bytes], None]) -> Tuple[int, int, Any]:
     return _address(function), 0, function
 
 
-# The function that the driver calls with a number once all holders of a user object are destroyed; None if there is no such function.
+# The function that the driver calls with a number once all holders of a user object are destroyed; None if it does not exist.
 graph_ended: Optional[int] = None if _quick is None else _address_of("graph_is_gone")
 
 
@@ -255,14 +257,16 @@ def on_graph_end(listener: Callable[[], None]) -> None:
 
 
 if _quick is not None:
-    # Registered at import, so it runs after what programs register later: no thread of the library or the driver calls Python from then on.
+    # Registered at import, so that it runs after the exit functions that programs register later. From then on no thread of the
+    # library or the driver calls Python.
     atexit.register(_made_of_nothing("end_calls"))
     os.register_at_fork(after_in_child=_made_of_nothing("forget_calls"))
 
 
 def bound(plan: int, call: int, handle_of: Callable[[Any], int], owners: Any) -> Callable[..., None]:
-    """A function of a stream that runs the call; `handle_of` gives the CUstream of what is no plain int, or raises. `owners` live as
-    long as it does."""
+    """Returns a function of a stream that runs the call. `handle_of` converts a stream that is not an int to a CUstream, or
+    raises. `owners` live as long as the function.
+    """
     if _quick is not None:
         return _made_quick("launch", (_address(_held.autotune_run), plan, call, check, handle_of, owners))
 

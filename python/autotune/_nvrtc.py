@@ -33,8 +33,9 @@ def nvrtc_of_this_python() -> Optional[str]:
 
 
 def why_not_this_pythons() -> str:
-    """The compiler of this Python's packages that the driver cannot use, and what helps, as the library says it of those that it finds
-    itself; empty where there is none, or one that can be used."""
+    """Why the driver cannot use the compiler of this Python's packages, and the remedy, in the library's words; empty if there
+    is no such compiler or if it can be used.
+    """
     most, found = driver_major(), list(_candidates(sys.path))
     if _is_named_elsewhere() or most is None or not found or any(each[0] <= most for each in found):
         return ""
@@ -47,11 +48,13 @@ def why_not_this_pythons() -> str:
     )
 
 
-_NONE_FOUND = "no NVRTC, the compiler that kernels need: "  # the beginning of the library's message in that case
+_NONE_FOUND = "no NVRTC, the compiler that kernels need: "  # the beginning of the library's message if there is no compiler
 
 
 def with_this_pythons(message: str) -> str:
-    """The library's message, plus the compiler of this environment, which it did not find because that is not activated."""
+    """The library's message, plus the compiler of this environment, which the library did not find because the environment is
+    not activated.
+    """
     before, none_found, after = message.partition(_NONE_FOUND)
     why = why_not_this_pythons() if none_found else ""
     return f"{before}{why}; {after}" if why else message

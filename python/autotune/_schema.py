@@ -10,7 +10,7 @@ from .handle import U64, Handle, Scalar, default_handle
 from .problem import Attribute, Problem, Tensor
 
 
-MOST_PROBLEMS = 1024  # kept by `call`, at about 4 KB each with their keys
+MOST_PROBLEMS = 1024  # number of problems that `call` keeps, with about 4 KB each
 _problems: Dict[Tuple[Any, ...], Problem] = {}
 
 

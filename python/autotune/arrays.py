@@ -48,7 +48,7 @@ class CupyStream(Protocol):
 
 
 DeviceArray = Union[CudaArray, DLPackArray]
-Address = Union[DeviceArray, int, None]  # if an address is accepted too, and None leaves an optional array out
+Address = Union[DeviceArray, int, None]  # for arguments that also accept an address, or None to leave an optional array out
 Stream = Union[int, CudaStream, TorchStream, CupyStream, None]
 
 

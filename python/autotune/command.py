@@ -37,7 +37,8 @@ def command_environment() -> Dict[str, str]:
     if compiler:
         environment["AUTOTUNE_NVRTC"] = compiler
     elif sys.prefix != sys.base_prefix:
-        environment.setdefault("VIRTUAL_ENV", sys.prefix)  # so that the command reports what it finds there, and why that cannot be used
+        # So that the command searches there, and reports if the environment cannot be used
+        environment.setdefault("VIRTUAL_ENV", sys.prefix)
     return environment
 
 
@@ -68,7 +69,7 @@ class Command:
                 continue
             try:
                 self._on_line(text)
-            except BaseException as failure:  # the caller's own: raised in the caller's thread
+            except BaseException as failure:  # an exception of the caller's code: raised again in the caller's thread
                 self._failure = failure
                 self._process.terminate()
 

@@ -27,10 +27,10 @@ _OTHER_NAMES = {
     "int64": "i64",
     "uint64": "u64",
 }
-# __cuda_array_interface__: no name for bf16 and fp8, which arrive as raw bytes.
+# Codes of __cuda_array_interface__. bf16 and fp8 have none, so they arrive as raw bytes.
 TYPESTR = {"<f2": "f16", "<f4": "f32", "<f8": "f64", "<i4": "i32", "|i1": "i8"}
 TYPESTR |= {"|u1": "u8", "<i2": "i16", "<u2": "u16", "<u4": "u32", "<i8": "i64", "<u8": "u64"}
-# DLPack: (type code, bits).
+# DLPack's codes: (type code, bits).
 DLPACK = {(2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (0, 32): "i32", (0, 8): "i8", (10, 8): "e4m3", (12, 8): "e5m2"}
 DLPACK |= {(1, 8): "u8", (0, 16): "i16", (1, 16): "u16", (1, 32): "u32", (0, 64): "i64", (1, 64): "u64"}
 

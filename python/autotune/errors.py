@@ -102,7 +102,7 @@ class CommandError(Error, RuntimeError):
         return CommandError, (str(self), self.exit_code, self.stderr)
 
 
-# Remedies for a user of Python; the library's message only states the condition of the machine.
+# Remedies for users of Python; the library's message only describes the state of the machine.
 _ADVICE = {
     NoGpu.status: "`python -m autotune doctor` tells what this machine lacks; a container needs its GPUs passed in (docker run --gpus all)",
 }

@@ -110,7 +110,7 @@ def _fill_scalar(place: Any, name: str, scalar: Any) -> None:
 
 
 def _schema_of(problem: Problem, schema: Optional["OpSchema"]) -> Optional["OpSchema"]:
-    """`schema`, or that of a built-in op."""
+    """`schema`, or the schema of a built-in op."""
     from .ops import SCHEMA
 
     return schema or SCHEMA.get(problem.op)
@@ -139,7 +139,7 @@ def _check_arrays(problem: Problem, arrays: Sequence[Placed], known: Optional["O
             continue
         if each.seen.dtype != planned.dtype:
             raise InvalidArgument(f"{form.name} is {planned.dtype} in the problem, and its array is {each.seen.dtype}")
-        # Extents of 1 are ignored: a batch of one matrix is that matrix.
+        # Extents of 1 are ignored: a batch of one matrix equals that matrix.
         if _layout(each.seen.shape, each.seen.strides) != _layout(planned.shape, planned.strides):
             raise InvalidArgument(
                 f"{form.name} has shape {planned.shape} and strides {planned.strides} in the problem, and its array shape {each.seen.shape} "
@@ -196,7 +196,7 @@ class Plan:
             _library.plan_destroy(raw)
 
     def __copy__(self) -> "Plan":
-        return self  # it is immutable, and the library's plan has one owner
+        return self  # a copy would be a second owner of the library's plan, which cannot change
 
     def __deepcopy__(self, memo: Any) -> "Plan":
         return self
@@ -259,10 +259,9 @@ class Plan:
 
 
 class _Owned:
-    """The library's handle, and who is inside of it: it is given back by the last call that uses it, never by one of its own log function.
-
-    A log function runs in the middle of the library's work, on the caller's thread or on one of the library's own, which the library waits
-    for when it gives a handle back.
+    """The library's handle, and the threads that are inside it. The last call that uses the handle destroys it, but never a
+    call of its own log function: that function runs in the middle of the library's work, on the caller's thread or on a thread
+    of the library, and destroying the handle waits for that thread.
     """
 
     def __init__(self, log: Optional[Callable[[str, str], None]]):
@@ -287,7 +286,7 @@ class _Owned:
             self._destroy(address)
 
     def after_fork(self) -> None:
-        self._lock = threading.RLock()  # another thread of the parent may have held it
+        self._lock = threading.RLock()  # in a forked child, a thread of the parent may have held the old lock
 
     def __enter__(self) -> int:
         with self._lock:
@@ -302,7 +301,7 @@ class _Owned:
             self._destroy(address)
 
     def _destroy(self, address: int) -> None:
-        _library.destroy(address)  # may call `_hear`, which lives as long as this call
+        _library.destroy(address)  # may call `_hear`, which therefore must live as long as this call
 
     def _left(self) -> Optional[int]:
         with self._lock:
@@ -321,8 +320,8 @@ class _Owned:
                 self._log(LOG_LEVELS[level] if 0 <= level < len(LOG_LEVELS) else "warning", said)
         finally:
             address = self._left()
-            if address:  # from another thread: this one is the library's, which waits for it to end
-                with contextlib.suppress(RuntimeError):  # Python ends, and with it the handle's resources
+            if address:  # this thread is the library's, which waits for it to end, so another thread destroys the handle
+                with contextlib.suppress(RuntimeError):  # Python is ending, which frees the handle's resources
                     threading.Thread(target=self._destroy, args=(address,), name="autotune handle").start()
 
 
@@ -390,7 +389,7 @@ class Handle:
             owned.close()
 
     def __copy__(self) -> "Handle":
-        return self  # the library's handle has one owner
+        return self  # a copy would be a second owner of the library's handle
 
     def __deepcopy__(self, memo: Any) -> "Handle":
         return self
@@ -460,7 +459,9 @@ _handles: "weakref.WeakSet[Handle]" = weakref.WeakSet()
 
 
 def _close_all() -> None:
-    """At exit, while the library's threads can still call Python: what they were about to say is heard, and none is left behind."""
+    """Runs at exit, while the library's threads can still call Python: their last messages are passed on, and no thread is
+    left.
+    """
     for handle in list(_handles):
         handle.close()
 
@@ -479,7 +480,7 @@ _default_lock = threading.Lock()
 
 
 def default_handle() -> Handle:
-    """The handle for functions that are called without one: made at its first use, with the environment's settings."""
+    """The handle for functions that are called without one, made at its first use with the settings of the environment."""
     global _default
     if _default is None:
         with _default_lock:

@@ -160,8 +160,9 @@ class Problem:
 
 
 def _said_dims(name: str, tensor: Tensor) -> List[Tuple[int, int]]:
-    """Extents with strides as the C interface takes them, where strides that are all 0 mean dense. An array that repeats one element is
-    never said so: a dimension of one element gets a stride of 1, which counts for nothing."""
+    """Extents with strides in the form of the C interface, where strides that are all 0 mean dense. An array that repeats one
+    element would have such strides, so one of its dimensions with one element gets a stride of 1, which has no effect.
+    """
     dims = list(zip(tensor.shape, tensor.strides))
     if any(tensor.strides) or all(extent <= 1 for extent in tensor.shape) or 0 in tensor.shape:
         return dims

@@ -22,7 +22,8 @@ class Report:
         return path
 
     def _repr_html_(self) -> str:
-        # A frame of its own, so that the page's styles do not change the notebook's. It runs no script and fetches nothing.
+        # The page gets a frame of its own, so that its styles do not change the notebook's. It runs no script and fetches
+        # nothing.
         return f'<iframe sandbox srcdoc="{html.escape(self.page)}" style="width:100%;height:720px;border:0"></iframe>'
 
 

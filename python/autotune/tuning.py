@@ -153,7 +153,7 @@ def words_of(problem: Problem) -> Dict[str, str]:
 
 
 def words_of_key(key: str) -> Dict[str, str]:
-    """The same for a key that is at hand."""
+    """The same for a known key."""
     op, *words, shape = key.split(" ")
     return {"op": op, "shape": shape, **dict(word.split("=", 1) for word in words)}
 

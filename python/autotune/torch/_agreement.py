@@ -11,14 +11,14 @@ from ._engine import handle
 
 
 def _parts() -> Dict[str, str]:
-    """The library's parts, and those by which the patch decides."""
+    """The library's parts, and the parts by which the patch decides."""
     rows = sorted(f"{_verdicts.text_of(each.problem)} {each.in_stream} {each.in_graphs}" for each in _verdicts.load())
     verdicts = hashlib.sha256("\n".join(rows).encode()).hexdigest() if rows else "none"
     return {**handle().agreement.parts, "torch": _verdicts.against(), "verdicts": verdicts}
 
 
 def differences(parts: List[Dict[str, str]]) -> List[str]:
-    """A sentence for each part that is not the same on all ranks."""
+    """One sentence for each part that differs between ranks."""
     found = []
     for name in parts[0]:
         ranks: Dict[str, List[int]] = {}

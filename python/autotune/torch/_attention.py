@@ -38,7 +38,7 @@ def attention_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torc
 
 
 def problem_of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, with_lse: bool) -> Problem:
-    """That of the operator, whose result lies as q does."""
+    """The problem of the operator, whose result has q's layout."""
     return attention_problem(q, k, v, _outputs(q, v, False)[0], mask, with_lse)
 
 
@@ -65,7 +65,9 @@ def _attention_cuda(
 def _attention_of_nothing(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: str, scale: float, with_lse: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """For tensors without elements, or tensors of zeros without memory. Without keys o = 0 and lse = -inf. Laid out like other results."""
+    """The result for tensors without elements, or tensors of zeros without memory: without keys o = 0 and lse = -inf. It has
+    the usual layout.
+    """
     q, k, v = (_engine.with_memory(each) for each in (q, k, v))
     _check(q, k, v, mask)
     o, lse = _outputs(q, v, with_lse)
@@ -95,7 +97,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Optional[torch.Tensor], grad_of_lse: Optional[torch.Tensor]) -> Tuple[Any, ...]:
     q, k, v, o, lse = ctx.saved_tensors
-    if grad_of_lse is not None and lse.numel():  # kernels only have gradients of o
+    if grad_of_lse is not None and lse.numel():  # kernels compute only gradients of o
         grad = o.new_zeros(o.shape) if grad is None else grad
         return (*_by_torch.attention_bwd(grad, (q, k, v), ctx.mask, ctx.scale, grad_of_lse), None, None, None)
     if grad is None:

@@ -14,7 +14,7 @@ from ..problem import Problem, Tensor
 Three = Tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Two = Tuple[torch.Tensor, torch.Tensor]
 
-_plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for it
+_plans: Cache[Optional[Described]] = Cache()  # None: no family has a kernel for the problem
 
 
 def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
@@ -23,7 +23,7 @@ def gradients_like(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Three:
 
 
 def backward_problem(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, grad: torch.Tensor, mask: str) -> Problem:
-    """Parts of dQ are added in any order, unless torch is set to deterministic algorithms."""
+    """The problem of the gradients. Parts of dQ are added in any order, unless torch is set to deterministic algorithms."""
     inputs = {name: tensor_of(each) for name, each in (("q", q), ("k", k), ("v", v), ("o", o))}
     lse = {"lse": Tensor("f32", tuple(o.shape[:3])), "do": tensor_of(grad)}
     outputs = {name: tensor_of(each, 16) for name, each in zip(("dq", "dk", "dv"), gradients_like(q, k, v))}
@@ -134,7 +134,7 @@ def _bwd_by_torch(
     mask: str,
     scale: float,
 ) -> Three:
-    """From q, k and v alone: o and lse are functions of these."""
+    """Computes the gradients from q, k and v only, because o and lse follow from these."""
     return _by_torch.attention_bwd(grad, (q, k, v), mask, scale)
 
 

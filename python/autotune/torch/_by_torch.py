@@ -28,12 +28,12 @@ def softmax(x: torch.Tensor, scale: float) -> torch.Tensor:
 
 
 def _wide(x: torch.Tensor) -> torch.dtype:
-    """The type in which our kernels add; f64 for f64 operands."""
+    """The type in which our kernels compute sums; f64 for f64 operands."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
 def _repeated(keys: torch.Tensor, heads: int) -> torch.Tensor:
-    """Keys or values [batch, key heads, length, size], once for each of the queries' heads."""
+    """Keys or values [batch, key heads, length, size], repeated for each head of queries."""
     batch, key_heads, length, size = keys.shape
     if heads == key_heads:
         return keys
@@ -41,7 +41,7 @@ def _repeated(keys: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 def _first_row(queries: int, keys: int, mask: str) -> int:
-    """The first query that sees a key. Scores of the others have no softmax."""
+    """The first query that sees a key. The scores of earlier queries have no softmax."""
     if keys == 0:
         return queries
     return min(max(queries - keys, 0), queries) if mask == "causal_bottom_right" else 0

@@ -21,7 +21,7 @@ _ATTENTION = {f"aten::{name}": override for name, override in _sdpa.OVERRIDES.it
 
 
 class _Listener:
-    """Takes the place of a patch: records each problem, and takes over no call."""
+    """Replaces a patch: records each problem and takes over no call."""
 
     def __init__(self, hear: Callable[[Problem], None]):
         self._hear = hear
@@ -36,12 +36,12 @@ class _Listener:
         try:
             problem = describe()
         except InvalidArgument:
-            return  # no problem of ours, as for a patch
+            return  # not a problem of ours, as for a patch
         self._hear(problem)
 
 
 class Collector(TorchDispatchMode):
-    """Counts the problems that run inside it, of forward and backward passes: `problems`."""
+    """Counts the problems that run inside it, in forward and backward passes: `problems`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -77,14 +77,14 @@ class Collector(TorchDispatchMode):
             if has_rival(problem) and _engine.handle().supports(problem):
                 self.problems[problem] += 1
         except Error:
-            pass  # no problem of ours: aten runs it as before
+            pass  # not a problem of ours, so aten runs it as before
 
 
 @contextlib.contextmanager
 def listening(hear: Callable[[str, Any, Any], None], *, key: str = "CUDA") -> Iterator[None]:
-    """Tells of every product and attention that reaches torch's own kernels meanwhile: its name, arguments and options.
-
-    Code made by torch.compile runs as usual. A TorchDispatchMode would not do: torch.compile leaves its code aside while one is active.
+    """While it is active, reports every product and attention that reaches torch's own kernels: its name, arguments and
+    options. Code made by torch.compile runs as usual. A TorchDispatchMode cannot be used, because torch.compile does not run
+    its code while one is active.
     """
 
     def tell(name: str, original: Any) -> Callable[..., Any]:
@@ -97,12 +97,12 @@ def listening(hear: Callable[[str, Any, Any], None], *, key: str = "CUDA") -> It
     library = torch.library.Library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what is meant
+            warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # replacing kernels is intended here
             for name in (*(each for each in _PRODUCTS if each.startswith("aten::")), *_ATTENTION):
                 try:
                     original = torch.library.get_kernel(name, key)
                 except RuntimeError:
-                    continue  # this torch has no such kernel, so it is never called
+                    continue  # this version of torch has no such kernel, so it is never called
                 library.impl(name.removeprefix("aten::"), tell(name, original), key, with_keyset=True, allow_override=True)
         yield
     finally:
@@ -116,12 +116,11 @@ def need_gpu() -> None:
 
 
 def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
-    """The products and attentions that `step` runs on this device, and how often each.
-
-    Runs it three times: as eager code, once so that torch.compile has made its code, and as that code runs, which has other products where
-    torch.compile pads or fuses them.
+    """Returns the products and attentions that `step` runs on this device, with the number of times. It runs `step` three
+    times: eagerly, once to let torch.compile make its code, and with that code, whose products differ if torch.compile pads or
+    fuses them.
     """
-    # Without this stance torch.compile would meet the mode, and would never run its code of these functions again.
+    # Without this stance torch.compile would see the mode, and would never run its compiled code for these functions again.
     with torch.compiler.set_stance("force_eager"), Collector() as collector:
         step()
     problems = collector.problems
@@ -130,6 +129,6 @@ def collect(step: Callable[[], Any]) -> Dict[Problem, int]:
         compiled = Collector()
         with listening(compiled.hear):
             step()
-        problems |= compiled.problems  # each as often as in the variant that runs it more often
+        problems |= compiled.problems  # each problem counts as often as in the variant that runs it most
     torch.cuda.synchronize()
     return dict(problems)

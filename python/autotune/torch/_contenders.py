@@ -15,7 +15,7 @@ _DTYPES = {word: dtype for dtype, word in _engine.WORDS.items()}
 
 
 def has_rival(problem: Problem) -> bool:
-    """Whether torch has a function for it, which can be raced."""
+    """Whether torch has a function for the problem, so that both can race."""
     if problem.op != "attention_bwd":
         return problem.op in ("gemm", "attention")
     q, k, v = (problem.tensors[name] for name in "qkv")
@@ -30,7 +30,7 @@ def contenders(problem: Problem, device: torch.device) -> Runs:
 def _memory(tensor: Tensor, device: torch.device) -> torch.Tensor:
     dtype = _DTYPES[tensor.dtype]
     extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides))
-    # A view with the alignment of the model's tensor.
+    # Makes a view with the same alignment as the model's tensor.
     shift = 0 if tensor.align >= 16 else tensor.align // torch.empty(0, dtype=dtype).element_size()
     return torch.randn(extent + shift, device=device).to(dtype)[shift:].as_strided(tensor.shape, tensor.strides)
 
@@ -68,7 +68,7 @@ def _attentions(problem: Problem, device: torch.device) -> Runs:
 
 
 def _gradients(problem: Problem, device: torch.device) -> Runs:
-    """torch's are those of its flash attention, which gives what both need of the forward pass."""
+    """Gradients. torch's are those of its flash attention, whose forward results both kernels can use."""
     q, k, v, o, grad, *gradients = (_memory(problem.tensors[name], device) for name in ("q", "k", "v", "o", "do", "dq", "dk", "dv"))
     scale, is_causal = 1 / math.sqrt(q.shape[3]), problem.attributes["mask"] == "causal"
     made, lse, cum_q, cum_k, max_q, max_k, seed, offset, _ = torch.ops.aten._scaled_dot_product_flash_attention(

@@ -1,4 +1,6 @@
-"""The device and the context of a call: torch's primary context on the tensors' device, whatever is current on the thread."""
+"""Selects the device and the context of a call: torch's primary context on the tensors' device, whichever context is current
+on the thread.
+"""
 
 import contextlib
 import ctypes
@@ -41,7 +43,7 @@ def on_device(index: int) -> Iterator[None]:
         before, wanted = _current_context(), _primary_context(index)
         if before == wanted:
             yield
-        elif before is None:  # a thread has none before its first call of the CUDA runtime
+        elif before is None:  # a thread has no context before its first call of the CUDA runtime
             _check("cuCtxSetCurrent", driver().cuCtxSetCurrent(ctypes.c_void_p(wanted)))
             yield
         else:

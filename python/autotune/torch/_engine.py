@@ -15,7 +15,7 @@ from ..errors import DriverError, InvalidArgument, NoContext, NotPlanned
 from ..handle import Call, Handle, Plan, records_misses
 from ..problem import Problem, Tensor
 
-Key = Tuple[Any, ...]  # of a cache of plans
+Key = Tuple[Any, ...]  # key of a cache of plans
 Value = TypeVar("Value")
 
 WORDS = {
@@ -25,7 +25,7 @@ WORDS = {
 }
 FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 _ALL_WORDS = {**WORDS, **FP8}
-ALIGN_BITS = 15  # alignment for which a plan is made: up to 16 bytes
+ALIGN_BITS = 15  # plans are made for alignments of up to 16 bytes
 
 _gemm, _run_on = _library.gemm, _library.run_on
 _handle: Optional[Handle] = None
@@ -36,8 +36,8 @@ _looker: Optional[threading.Thread] = None
 _current_device, _raw_stream = _devices.current_device, _devices.raw_stream
 is_capturing = _devices.is_capturing
 
-MOST_PLANS = 1024  # kept by one operator, at some 10 KB each
-# Errors that may not occur once the plan's own context is current: it was made in another one, or the thread has none.
+MOST_PLANS = 1024  # number of plans that one operator keeps, with some 10 KB each
+# Errors that cannot occur while the plan's own context is current: the plan was made in another context, or the thread has none.
 _OF_CONTEXTS = {NoContext.status, DriverError.status, InvalidArgument.status}
 
 
@@ -51,14 +51,16 @@ class Cache(Dict[Key, Value]):
         _caches.append(self)
 
     def set_outdated_aside(self) -> None:
-        """Plans of problems that another winner serves by now are made again when they are next needed."""
+        """Marks plans of problems that another winner serves by now; they are made again when they are next needed."""
         for key, value in list(self.items()):
             if value is not None and value.plan.is_outdated:  # type: ignore[attr-defined]
                 self._set_aside[key] = value
                 self.pop(key, None)
 
     def during_capture(self, key: Key, index: int) -> Optional[Value]:
-        """The outdated plan, if the current stream of device `index` is being captured, because nothing may be compiled then."""
+        """Returns the outdated plan if the current stream of device `index` is being captured, because nothing may be compiled
+        then.
+        """
         return self._set_aside.get(key) if self._set_aside and is_capturing(index) else None
 
     def clear(self) -> None:
@@ -86,7 +88,7 @@ def handle() -> Handle:
 
 
 def _look_for_winners() -> None:
-    """Starts the thread that sets outdated plans aside: the library finds new winners once a minute where it records misses."""
+    """Starts the thread that removes outdated plans. The library looks for new winners once a minute if it records misses."""
     global _looker
 
     def look() -> None:
@@ -108,7 +110,7 @@ def refresh() -> None:
     """Drops every plan, so that winners that were tuned meanwhile are used from now on. Captured graphs keep their plans."""
     global _handle
     with _lock:
-        _kept.append(_handle)  # graphs use the memory of its plans
+        _kept.append(_handle)  # kept, because graphs use the memory of its plans
         _handle = None
         for forget in _listeners:
             forget()
@@ -153,7 +155,7 @@ class _Launched:
     def __init__(self, plan: Plan, index: int):
         self.plan, self.index, self.deterministic = plan, index, plan.info.deterministic
         self.workspace = Workspace(plan, index) if plan.workspace_bytes else None
-        self.in_stream = self.in_graphs = True  # from where a patch takes it
+        self.in_stream = self.in_graphs = True  # whether a patch takes the call, in a stream and in graphs
 
     def launch(self, *addresses: int) -> None:
         if _current_device() != self.index:
@@ -187,7 +189,8 @@ class Gemm(_Launched):
         self.alpha, self.beta = map(ctypes.addressof, self.keep)
 
     def launch(self, *addresses: int) -> None:
-        # The usual case without an additional call: a launch takes 2 us, and each call in Python takes a noticeable part of that.
+        # The usual case is written here without another call: a launch takes 2 us, and each call in Python adds noticeably to
+        # that.
         if self.workspace is None and _current_device() == self.index:
             a, b, c = addresses
             if not _gemm(self.address, self.alpha, a, b, self.beta, c, 0, 0, _raw_stream(self.index)):
@@ -252,7 +255,7 @@ def must_be_deterministic() -> bool:
 
 
 def dense(matrix: torch.Tensor) -> torch.Tensor:
-    """The same where one of the last two dimensions is contiguous and rows do not overlap, else a copy."""
+    """The tensor itself if one of the last two dimensions is contiguous and rows do not overlap, else a copy."""
     rows, cols = matrix.shape[-2:]
     row_step, col_step = matrix.stride()[-2:]
     plain = (col_step == 1 or cols == 1) and (row_step >= cols or rows == 1)
@@ -270,12 +273,12 @@ def refuse_nondeterministic(name: str, plan: Described) -> None:
 
 
 def with_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """The same, and plain zeros for one of torch's tensors of zeros that have no memory."""
+    """The tensor itself, or ordinary zeros if it is one of torch's tensors of zeros without memory."""
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device) if tensor._is_zerotensor() else tensor
 
 
 def columns(tensor: torch.Tensor) -> torch.Tensor:
-    """The same where the last dimension is contiguous, else a copy."""
+    """The tensor itself if the last dimension is contiguous, else a copy."""
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
 
 

@@ -11,7 +11,8 @@ grad_enabled = torch.is_grad_enabled
 is_compiling = torch.compiler.is_compiling
 any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: torch.is_autocast_enabled("cuda"))
 _dispatch_modes = torch._C._len_torch_dispatch_stack
-tracing_state = torch._C._get_tracing_state  # of torch.jit.trace, which records what the dispatcher sees
+# The tracing state of torch.jit.trace, which records everything that the dispatcher sees
+tracing_state = torch._C._get_tracing_state
 _function_modes = torch._C._is_torch_function_mode_enabled
 functorch_layer = torch._C._functorch.peek_interpreter_stack
 
@@ -38,8 +39,9 @@ def is_plain(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def is_torchs(*arguments: Any) -> bool:
-    """Whether one of these is a tensor whose operations are its own class's affair, or of ragged shape: torch's function is called for it,
-    which such a class knows. REQUIRES: torch.compile is not tracing."""
+    """Whether an argument is a tensor whose class has operations of its own, or of ragged shape. Then torch's function is
+    called, which knows such classes. REQUIRES: torch.compile is not tracing.
+    """
     return any(_has_own_operations(each) for each in arguments if type(each) not in PLAIN) or any(
         each.is_nested for each in arguments if isinstance(each, torch.Tensor)
     )
@@ -48,11 +50,11 @@ def is_torchs(*arguments: Any) -> bool:
 def _has_own_operations(value: Any) -> bool:
     kind = type(value)
     if kind.__module__.startswith(("torch._subclasses.", "torch.fx.")):
-        return False  # fake and functional tensors and proxies represent plain ones: they trace our operators
+        return False  # fake and functional tensors and proxies stand for plain ones, so tracing records our operators
     if not isinstance(value, torch.Tensor):
         return hasattr(kind, "__torch_function__")
     own: Any = kind.__torch_function__
-    inherited: Any = torch.Tensor.__torch_function__  # a class method: a new object at each look
+    inherited: Any = torch.Tensor.__torch_function__  # a class method: each access makes a new object
     is_inherited = own is torch._C._disabled_torch_function_impl or getattr(own, "__func__", None) is inherited.__func__
     return not is_inherited or kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 

@@ -14,7 +14,7 @@ _NEEDS = (
     "this torch ({}) has no torch._inductor.config.external_matmul, by which a product of another library takes part in max-autotune; "
     "torch 2.5 to 2.11 have it. autotune.torch.patch() works without"
 )
-_outs: Cache[Optional[Gemm]] = Cache()  # None: torch's own, because ours failed
+_outs: Cache[Optional[Gemm]] = Cache()  # None: ours failed, so torch's own is used
 
 
 def autotune_mm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
@@ -30,7 +30,7 @@ def autotune_mm(a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch
             product.launch(pa, pb, pc)
             return out
     except NotPlanned:
-        pass  # a capture: the next call outside of one plans it
+        pass  # a capture is running: the next call outside of one makes the plan
     except Exception as error:
         _outs.keep(key, None)
         warnings.warn(f"autotune.torch.autotune_mm leaves a product to torch after an error: {error}", RuntimeWarning, stacklevel=2)

@@ -24,19 +24,22 @@ from torch.overrides import has_torch_function
 
 from ._guards import PLAIN, tracing_state
 
-NAME = "autotune_sdpa"  # transformers looks for "sdpa" in the words of implementations by torch's function
-_COMPARES = re.compile(r"""["']sdpa["']""")  # a model that compares the word would take another path for ours
+NAME = "autotune_sdpa"  # for implementations whose name contains "sdpa", transformers uses torch's function
+_COMPARES = re.compile(r"""["']sdpa["']""")  # finds models that compare the name, which would treat ours differently
 _CALLS = re.compile(r"\.scaled_dot_product_attention\(")
-_PACKED = "position_ids"  # a caller that packs several sequences into a row says so by these
+_PACKED = "position_ids"  # callers that pack several sequences into a row pass this argument
 
 _MARK = "_autotune_masks"
 
-# Of the calls of models that run now: whether the caller gave position ids. Entries are equal or not, so that threads may take each other's.
+# For each call of a model that is running: whether the caller passed position ids. Threads may take each other's entries, because
+# entries only matter by their value.
 _calls: List[bool] = []
 
 
 def mark() -> None:
-    """An attribute of a model, so that whoever reads the model from a pickle imports this module, without which transformers does not know NAME."""
+    """Marks a model with an attribute, so that reading the model from a pickle imports this module. Without it transformers
+    does not know NAME.
+    """
 
 
 class SaneMasks:
@@ -130,11 +133,13 @@ def _source(kind: type) -> str:
     try:
         return inspect.getsource(sys.modules[kind.__module__])
     except (OSError, TypeError, KeyError):
-        return "'sdpa'"  # it is unknown what it compares
+        return "'sdpa'"  # the value that it is compared with is unknown
 
 
 def _hook(model: torch.nn.Module, made: SaneMasks) -> None:
-    """Makes each call of a model with position ids known to the mask functions, which see only the ids that the model makes otherwise."""
+    """Tells the mask functions of each call of a model with position ids. Otherwise they see only the ids that the model makes
+    itself.
+    """
     made._hooked.append(model)
     model.__dict__[_MARK] = mark
     if _PACKED not in inspect.signature(type(model).forward).parameters:
@@ -161,7 +166,7 @@ def _remove_hooks(model: torch.nn.Module, own: Tuple[Callable[..., None], Callab
 def _gives_positions(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     if kwargs.get(_PACKED) is not None:
         return True
-    if len(args) < 2:  # the first is what the model reads
+    if len(args) < 2:  # the first argument is the one that the model reads
         return False
     place = list(inspect.signature(type(model).forward).parameters).index(_PACKED) - 1
     return len(args) > place and args[place] is not None
@@ -178,13 +183,14 @@ def _leave(model: torch.nn.Module, args: Tuple[Any, ...], kwargs: Dict[str, Any]
 
 
 def contiguous_rows(mask: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
-    """The mask as torch's fused attention takes it, with the same values."""
+    """Returns the mask with the same values in a form that torch's fused attention accepts."""
     if mask is None or mask.dim() == 0 or mask.stride(-1) == 1 or mask.shape[-1] == 1:
         return mask
     return mask.contiguous()
 
 
-# Other modules than transformers'. `_running` has an entry for each call of a watched model that runs now; threads may take each other's.
+# Modules other than those of transformers. `_running` has an entry for each running call of a watched model; threads may take
+# each other's.
 _running: List[bool] = []
 _torchs = torch.nn.functional.scaled_dot_product_attention
 
@@ -237,7 +243,7 @@ def _count_needing(change: int) -> None:
 
 
 def _watch(model: torch.nn.Module, models: List[torch.nn.Module], made: SaneMasks) -> None:
-    """Makes calls of torch's function known while the model runs, if it has modules that call it by torch's name."""
+    """If the model has modules that call torch's function by its name, replaces the function while the model runs."""
     of_transformers = {id(module) for each in models for module in each.modules()}
     callers = sorted({type(each).__name__ for each in model.modules() if id(each) not in of_transformers and _calls_torchs(type(each))})
     if not callers:
@@ -332,7 +338,7 @@ def _register() -> None:
     masking_utils, modeling_utils = modules
     modeling_utils.AttentionInterface.register(NAME, _attention(modeling_utils.ALL_ATTENTION_FUNCTIONS["sdpa"]))
     masking_utils.AttentionMaskInterface.register(NAME, _mask(masking_utils.sdpa_mask))
-    # Only this function knows the configuration where packed sequences are looked for.
+    # Only this function has the configuration when transformers looks for packed sequences.
     masking_utils._preprocess_mask_arguments = _unpacked(masking_utils._preprocess_mask_arguments)
     _registered = True
 
@@ -366,8 +372,10 @@ def _needs_none(
     allow_is_bidirectional_skip: bool = False,
     **_: Any,
 ) -> bool:
-    """Whether attention without a mask, causal or not as the layer says, is the same. transformers knows it too, but not in code that is compiled
-    or captured: an exported program may run on other lengths. torch.compile guards the lengths, and a graph has them fixed."""
+    """Whether attention gives the same result without a mask, causal or not as the layer says. transformers can decide this
+    too, but not in code that is compiled or captured, because an exported program may run with other lengths. Here
+    torch.compile guards the lengths, and a graph has fixed lengths.
+    """
     # torch.compiler.is_exporting() is always true in code that torch.compile traces.
     if attention_mask is not None or getattr(torch.compiler, "_is_exporting_flag", True) or tracing_state() is not None:
         return False
@@ -381,7 +389,7 @@ def _unpacked(theirs: Callable[..., Any]) -> Callable[..., Any]:
         config: Any, inputs_embeds: Any, attention_mask: Any, past_key_values: Any, position_ids: Any, *more: Any, **options: Any
     ) -> Any:
         if config._attn_implementation == NAME and _calls and True not in _calls:
-            position_ids = None  # the model's own: one sequence a row
+            position_ids = None  # the model made the ids itself, so there is one sequence per row
         return theirs(config, inputs_embeds, attention_mask, past_key_values, position_ids, *more, **options)
 
     return preprocess
@@ -390,5 +398,5 @@ def _unpacked(theirs: Callable[..., Any]) -> Callable[..., Any]:
 if "transformers" in sys.modules:  # a pickled model needs our implementation as soon as it is read
     try:
         _register()
-    except Exception:  # a transformers without these registries
+    except Exception:  # this version of transformers has no such registries
         pass

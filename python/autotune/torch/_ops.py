@@ -37,7 +37,9 @@ def _check_product(name: str, a: torch.Tensor, b: torch.Tensor) -> None:
 
 
 def _make_product(name: str, a: torch.Tensor, b: torch.Tensor) -> Optional[Gemm]:
-    """None: nothing to multiply, or a deterministic kernel is required and the winner is not deterministic."""
+    """Returns None if there is nothing to multiply, or if a deterministic kernel is required and the winner is not
+    deterministic.
+    """
     _check_product(name, a, b)
     if 0 in a.shape or 0 in b.shape:
         return None
@@ -57,7 +59,7 @@ def _product(name: str, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     except RuntimeError:  # a layout without a pointer
         refuse_inputs(name, a, b)
         raise
-    if pa == 0 or pb == 0:  # nothing to multiply, or a tensor of zeros without memory
+    if pa == 0 or pb == 0:  # there is nothing to multiply, or a tensor of zeros has no memory
         _check_product(name, a, b)
         return _torchs(name, a, b)
     product = _products.get(key)
@@ -105,7 +107,7 @@ def bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _is_turned(matrix: torch.Tensor) -> bool:
-    """Whether it is stored transposed, as linear's weight is: autograd would copy a gradient with another layout."""
+    """Whether it is stored transposed, as linear's weight is. Autograd would copy a gradient with another layout."""
     return matrix.stride(-2) == 1 and matrix.stride(-1) > 1
 
 
@@ -140,7 +142,7 @@ def _bmm_fake(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.new_empty((a.shape[0], a.shape[1], b.shape[2]))
 
 
-# ---- addmm and linear, of products ----
+# ---- addmm and linear, made from products ----
 
 
 def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> torch.Tensor:
@@ -157,7 +159,7 @@ def addmm(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float 
 
 
 def _as_autocast(added: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
-    """Casts the operand that is added to a product to the product's type under autocast, as torch's own products do."""
+    """Casts the operand that is added to a product to the product's type under autocast, like torch's own products."""
     return added.to(product.dtype) if added.dtype != product.dtype and any_autocast() else added
 
 
@@ -185,7 +187,7 @@ def _addmm_by_torch(input: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta:
 
 
 def _softmax_cuda(x: torch.Tensor, scale: float) -> torch.Tensor:
-    if x.data_ptr() == 0:  # no elements, or a tensor of zeros without memory
+    if x.data_ptr() == 0:  # there are no elements, or a tensor of zeros has no memory
         refuse_inputs("softmax", x)
         return _by_torch.softmax(x, scale)
     if not x.is_contiguous():

@@ -30,10 +30,10 @@ _NOT_RACED = "torch's: tune() races no softmax"
 _served: Set[str] = set()  # kernels that are registered
 _has_noted = False
 _warned: Set[str] = set()
-# Plans of tables, for good: a call or a captured graph may use one of a patch that is gone.
+# Plans of tables are kept for ever, because a call or a captured graph may use a plan of a patch that has ended.
 _plans: Dict[Tuple[Problem, int], Plan] = {}
 _old_plans: List[Plan] = []
-_LOOK_SECONDS = 0.5  # between looks at which devices the process uses
+_LOOK_SECONDS = 0.5  # time between two checks of which devices the process uses
 
 
 def misses() -> Dict[Problem, int]:
@@ -112,7 +112,9 @@ class Patch:
         self.build(wait)
 
     def register(self) -> None:
-        """Registers the kernels of which calls may be taken over, on any device: in the caller's thread, for torch's tables of kernels have no lock."""
+        """Registers the kernels that may take over calls, on any device. Runs in the caller's thread, because torch's tables
+        of kernels have no lock.
+        """
         if self._serves_all:
             kernels = {kernel for name in self.names for kernel in _shims.OPERATORS[name]}
         else:
@@ -121,15 +123,15 @@ class Patch:
             _install(kernels, self._key)
 
     def _takes(self, verdict: _verdicts.Verdict) -> bool:
-        """Whether calls of its problem are taken over where the verdict holds."""
+        """Whether calls of the verdict's problem are taken over."""
         problem = verdict.problem
         if _operator_of(problem) not in self.names or max(verdict.in_stream, verdict.in_graphs) < self.least_gain:
             return False
         return self._only is None or self._only(problem)
 
     def build(self, wait: bool = False) -> None:
-        """Makes the table anew, on a thread of its own; with `wait` before it returns."""
-        self._is_over.set()  # for the thread before
+        """Makes the table anew, on another thread; with `wait`, before it returns."""
+        self._is_over.set()  # ends the previous thread
         self._is_over, self._is_made = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, args=(self._is_over, self._is_made), name="autotune patch", daemon=True)
         self._thread.start()
@@ -218,7 +220,7 @@ def _plan_of(problem: Problem, index: int) -> Plan:
 
 
 def _install(kernels: Set[str], key: str) -> None:
-    """Registers these C kernels too. What cannot be served stays torch's, with one warning for each operator."""
+    """Also registers these C kernels. Operators that cannot be served keep torch's kernels, with one warning for each."""
     wanted = kernels - _served
     if not wanted:
         return
@@ -258,7 +260,9 @@ _is_taken = False
 
 
 def _take_torchs_warning() -> None:
-    """torch warns at the first override of a process, on the standard error stream if it comes from C. Overriding is what was asked for."""
+    """Suppresses torch's warning at the first override of a process, which goes to standard error if it comes from C. The
+    override is intended.
+    """
     global _is_taken
     if _is_taken or not hasattr(torch.library, "get_kernel"):
         return
@@ -272,7 +276,7 @@ def _take_torchs_warning() -> None:
 
 
 def _used_devices() -> Iterator[int]:
-    """Devices whose context this process has: a patch makes none on the others."""
+    """The devices on which this process has a context. A patch makes no context on other devices."""
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return
     current = torch.cuda.current_device()

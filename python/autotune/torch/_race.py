@@ -8,14 +8,14 @@ from typing import Callable, Dict, List, Tuple
 import torch
 
 FLUSH_BYTES = 256 << 20  # more than any L2
-_QUEUE_CYCLES = 2_000_000  # a millisecond: the time to queue the calls of a turn
+_QUEUE_CYCLES = 2_000_000  # a millisecond, in which the calls of a turn are queued
 _LEAST_READ = 32 << 20
-_COLD_CALLS = 8  # duration of a turn of a race
+_COLD_CALLS = 8  # calls in one turn of a race
 _LONG_US, _SETTLE_US, _BLOCK_US = 100.0, 50_000.0, 60_000.0  # longer calls are raced in blocks, once the clock has settled
 
 
 def graph_of(function: Callable[[], object], calls: int) -> torch.cuda.CUDAGraph:
-    """`calls` calls in one CUDA graph, after three that warm up."""
+    """Captures `calls` calls in one CUDA graph, after three warm-up calls."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -42,9 +42,8 @@ def time_us(run: Callable[[], object]) -> float:
 def race(
     functions: Dict[str, Callable[[], object]], *, rounds: int = 15, calls: int = 10, flush: bool = True, seed: int = 1
 ) -> Dict[str, List[float]]:
-    """Microseconds a call of each function, a value a round, in an order that is random in each round.
-
-    Each runs as a CUDA graph of `calls` calls; `flush` empties L2 before each graph, outside of its time.
+    """Microseconds per call of each function, one value per round, in random order in each round. Each function runs as a CUDA
+    graph of `calls` calls; `flush` empties L2 before each graph, outside of the measured time.
     """
     graphs = {name: graph_of(function, calls) for name, function in functions.items()}
     times = race_runs({name: graph.replay for name, graph in graphs.items()}, rounds=rounds, flush=flush, seed=seed)
@@ -54,7 +53,9 @@ def race(
 def race_runs(
     runs: Dict[str, Callable[[], object]], *, rounds: int = 15, flush: bool = False, seed: int = 1, wait_cycles: int = 0
 ) -> Dict[str, List[float]]:
-    """Like `race` for functions that are ready to run, such as captured graphs: microseconds per run. The GPU waits before each."""
+    """Like `race`, for functions that are ready to run, such as captured graphs: microseconds per run. The GPU waits before
+    each.
+    """
     spare = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda") if flush else None
     order, shuffled = list(runs), random.Random(seed)
     times: Dict[str, List[float]] = {name: [] for name in runs}
@@ -72,10 +73,10 @@ def race_runs(
 
 
 def gains_over(theirs: Callable[[], object], ours: Callable[[], object], *, rounds: int = 9) -> Tuple[float, float]:
-    """How many times `ours` theirs takes, on the current stream and in a CUDA graph: above 1 ours is faster.
-
-    Before each short call a kernel reads through L2, as a model's other weights do; its time is measured too and taken off. In the stream the GPU
-    waits until all calls of a turn are queued, so the host's time is in none. Long calls are raced in the stream alone, in blocks.
+    """How many times as long theirs takes as ours, on the current stream and in a CUDA graph: above 1 ours is faster. Before
+    each short call a kernel reads through L2, like a model's other weights; its time is measured too and subtracted. In the
+    stream the GPU waits until all calls of a turn are queued, so no time includes the host's. Long calls are raced only in the
+    stream, in blocks.
     """
     ours()
     call_us = min(_warm_us(theirs) for _ in range(3))  # the first one may load a library
@@ -110,12 +111,12 @@ def _gain(times: Dict[str, List[float]]) -> float:
 
 @functools.lru_cache(maxsize=None)
 def _side_stream(device: int) -> torch.cuda.Stream:
-    """One for all races: torch keeps a workspace of cuBLAS for each stream that was ever used."""
+    """One stream for all races, because torch keeps a workspace of cuBLAS for each stream that was ever used."""
     return torch.cuda.Stream(device)
 
 
 def _captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """Captures without torch.cuda.graph's preparations: it would collect garbage and empty the allocator's cache."""
+    """Captures without torch.cuda.graph's preparations, which collect garbage and empty the allocator's cache."""
     graph, side = torch.cuda.CUDAGraph(), _side_stream(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -129,8 +130,10 @@ def _captured(run: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 
 def _gain_under_load(theirs: Callable[[], object], ours: Callable[[], object], call_us: float) -> float:
-    """Blocks of one of them alone, at the clock that it keeps up: at the power limit a kernel that takes its turns with another one has that one's
-    share of the power too. A training step with products that win in turns took an H200 3 % longer."""
+    """Runs blocks of each function alone, at the clock that it sustains. At the power limit, a kernel that alternates with
+    another one also uses part of the other's power. A training step with products that won alternating rounds took an H200 3 %
+    longer.
+    """
     warm, timed = (int(share_us / call_us) + 1 for share_us in (_SETTLE_US, _BLOCK_US))
 
     def block_us(function: Callable[[], object]) -> float:
@@ -148,5 +151,5 @@ def _warm_us(function: Callable[[], object]) -> float:
 
 
 def ratio(times: Dict[str, List[float]], of: str, over: str) -> float:
-    """Median of the paired rounds' ratios: above 1 `over` is faster."""
+    """The median of the paired rounds' ratios: above 1 `over` is faster."""
     return statistics.median(a / b for a, b in zip(times[of], times[over]))

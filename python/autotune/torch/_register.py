@@ -83,7 +83,7 @@ def _refuse_host(name: str) -> Function:
 
 
 def dispatched(name: str, by_torch: Function, *arguments: Any) -> Any:
-    """The operator, for arguments that are not plain."""
+    """Runs the operator for arguments that are not plain."""
     if not is_compiling() and is_torchs(*arguments):
         return by_torch(*arguments)
     return getattr(torch.ops.autotune, name)(*arguments)

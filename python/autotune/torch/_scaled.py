@@ -65,7 +65,7 @@ Operands = Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def _check_all(operands: Operands, out_dtype: torch.dtype, epilogue: Epilogue) -> str:
-    """How the product is scaled. Raises for what cannot be."""
+    """Returns how the product is scaled. Raises for invalid arguments."""
     a, b, scale_a, scale_b = operands
     _check_devices([*operands, *epilogue])
     _check(a, b, scale_a, scale_b, out_dtype)
@@ -127,7 +127,8 @@ def _scaled_cuda(
     if amax is not None:
         torch.autograd.graph.increment_version(amax)
     operands = a, b, scale_a, scale_b
-    if any(each is not None and each.data_ptr() == 0 for each in (*operands, *epilogue)):  # no elements, or zeros without memory
+    # There are no elements, or a tensor of zeros has no memory
+    if any(each is not None and each.data_ptr() == 0 for each in (*operands, *epilogue)):
         _check_all(operands, out_dtype, epilogue)
         return _by_torch.scaled_mm(*operands, out_dtype, use_fast_accum, *epilogue)
     plan = _plans.get(key) or _plans.during_capture(key, a.get_device())

@@ -18,7 +18,7 @@ Outputs = Callable[[torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tenso
 
 
 def _fits(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether attention of ours may take these: aten repeats or copies what it must for others."""
+    """Whether our attention can take these tensors. For others, aten makes copies or repeats elements."""
     first = q.dtype, q.device
     return (
         q.dtype in _engine.WORDS
@@ -45,7 +45,9 @@ def _mask(is_causal: bool) -> str:
 
 
 class _Forward:
-    """A call of one of aten's operators: attention of these tensors. `outputs` makes o and lse as that operator does, and says whether lse is filled."""
+    """A call of one of aten's operators: attention of these tensors. `outputs` makes o and lse in the operator's form, and
+    says whether lse is filled.
+    """
 
     def __init__(self, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs):
         self.tensors, self.is_causal, self.scale, self.outputs = tensors, is_causal, _scale_of(tensors[0], scale), outputs
@@ -74,7 +76,7 @@ class _Forward:
 def _attend(
     patch: Any, tensors: Three, is_causal: bool, scale: Optional[float], outputs: Outputs, theirs: Callable[[], object]
 ) -> Optional[Two]:
-    """(o, lse) by our kernel, or None where aten's has to run, which is `theirs`."""
+    """Returns (o, lse) by our kernel, or None if aten must run the call, which is `theirs`."""
     key: Key = ()
     try:
         call = _Forward(tensors, is_causal, scale, outputs)
@@ -91,7 +93,7 @@ def flash_outputs(q: torch.Tensor, v: torch.Tensor) -> Tuple[torch.Tensor, torch
 
 
 def _like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """q's shape with v's columns, its dimensions in memory in the order of q's."""
+    """Memory with q's shape and v's columns, with the dimensions in the order in which q has them in memory."""
     shape = (*q.shape[:3], v.shape[3])
     if tuple(q.shape) == shape:
         return torch.empty_like(q)
@@ -124,7 +126,8 @@ def _override_flash(patch: Any, original: Function) -> Function:
         *,
         scale: Optional[float] = None,
     ) -> Any:
-        # This operator aligns the mask of unequal lengths at the bottom right, and attention's function never asks it for one.
+        # If lengths differ, this operator aligns the mask at the bottom right. Attention's function never requests such a mask
+        # from it.
         is_ours = dropout_p == 0 and not return_debug_mask and q.shape[3:] == v.shape[3:] and not (is_causal and q.shape[2:3] != k.shape[2:3])
         theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, dropout_p, is_causal, return_debug_mask, scale=scale)
         made = _attend(patch, (q, k, v), is_causal, scale, flash_outputs, theirs) if is_ours else None
@@ -177,7 +180,7 @@ def _override_efficient(patch: Any, original: Function) -> Function:
         *,
         scale: Optional[float] = None,
     ) -> Any:
-        # Logarithms are padded to 32 rows there, which ours are not.
+        # This operator pads logarithms to 32 rows, and our kernels do not.
         is_ours = dropout_p == 0 and attn_bias is None and not compute_log_sumexp
         theirs: Callable[[], Any] = lambda: original(keyset, q, k, v, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale=scale)
         made = _attend(patch, (q, k, v), is_causal, scale, efficient_outputs, theirs) if is_ours else None

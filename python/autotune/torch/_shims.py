@@ -12,7 +12,8 @@ from ..errors import InvalidArgument
 from ..problem import Problem, Tensor
 
 Words = Tuple[int, ...]
-KERNELS = ("mm", "bmm", "mm.out", "bmm.out", "softmax", "flash", "cudnn", "efficient")  # bits of autotune_torch_install(), from the lowest
+# The kernels in the order of the bits of autotune_torch_install(), from the lowest
+KERNELS = ("mm", "bmm", "mm.out", "bmm.out", "softmax", "flash", "cudnn", "efficient")
 OPERATORS = {"mm": ("mm", "mm.out"), "bmm": ("bmm", "bmm.out"), "softmax": ("softmax",), "attention": ("flash", "cudnn", "efficient")}
 _CODES = {"mm": 1, "bmm": 2, "mm.out": 3, "bmm.out": 4, "softmax": 5, "flash": 16, "cudnn": 17, "efficient": 18}
 _NAMES = {code: name for name, code in _CODES.items()}
@@ -33,14 +34,14 @@ class EntryStruct(ctypes.Structure):
 
 
 class Entry(NamedTuple):
-    """A call that ours takes over: the address of its plan, what it needs, and where it has won."""
+    """A call that our kernel takes over: the address of its plan, its requirements, and where the kernel has won."""
 
     plan: int
     workspace_bytes: int = 0
     workspace_zero_bytes: int = 0
     in_stream: bool = True
     in_graphs: bool = True
-    strides: Words = ()  # of the output of attention
+    strides: Words = ()  # the strides of attention's output
 
 
 _lock = threading.Lock()
@@ -74,8 +75,10 @@ def _library() -> ctypes.CDLL:
 
 
 def install(kernels: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> Dict[str, str]:
-    """Registers our C kernels of this list of KERNELS; those that are registered stay so. `gemm` and `run` are the addresses of
-    autotune_gemm() and autotune_run(). Gives the reason of each that cannot be served."""
+    """Registers those of our C kernels that this list of KERNELS names; kernels that are registered already stay so. `gemm`
+    and `run` are the addresses of autotune_gemm() and autotune_run(). Returns the reason for each kernel that cannot be
+    served.
+    """
     wanted = {name: 1 << KERNELS.index(name) for name in kernels}
     try:
         library = _library()
@@ -83,7 +86,7 @@ def install(kernels: Iterable[str], gemm: int, run: int, key: str = "CUDA") -> D
         return {name: f"the package has no C kernels here: {error}" for name in wanted}
     installed = ctypes.c_uint32(0)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # overriding is what is asked for
+        warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verrid.*")  # replacing kernels is intended here
         missing = library.autotune_torch_install(key.encode(), sum(wanted.values()), gemm, run, ctypes.byref(installed))
     return {name: _reason(missing) for name, bit in wanted.items() if not installed.value & bit}
 
@@ -97,12 +100,14 @@ def _reason(missing: Optional[bytes]) -> str:
 
 
 def note_misses(does: bool) -> None:
-    """Whether calls of registered kernels that are not in the table are kept for missed_keys(), at some tenths of a microsecond each."""
+    """Sets whether calls of registered kernels that are not in the table are kept for missed_keys(). This costs some tenths of
+    a microsecond per call.
+    """
     _library().autotune_torch_note_misses(int(does))
 
 
 def kernels_of(problem: Problem) -> Set[str]:
-    """The kernels whose calls this problem may be."""
+    """The kernels that calls of this problem may use."""
     return {_NAMES[key[0]] for key in keys_of(problem, 0)}
 
 
@@ -115,7 +120,7 @@ def remove() -> None:
 
 
 def set_table(entries: Dict[Words, Entry]) -> None:
-    """Replaces what is taken over. Calls that run now may still read the table before."""
+    """Replaces the table. Calls that are running now may still read the previous one."""
     words: List[int] = []
     for key in entries:
         words += [len(key), *key]
@@ -125,7 +130,9 @@ def set_table(entries: Dict[Words, Entry]) -> None:
 
 
 def counts() -> Tuple[int, int]:
-    """Calls that ours has taken, and launches that failed, after which aten ran them, since the process began."""
+    """The number of calls that our kernels have run since the process began, and of launches that failed, after which aten ran
+    the call.
+    """
     taken, failed = ctypes.c_uint64(0), ctypes.c_uint64(0)
     _library().autotune_torch_counts(ctypes.byref(taken), ctypes.byref(failed))
     return taken.value, failed.value
@@ -148,7 +155,9 @@ def missed_keys() -> List[Words]:
 
 
 def missed_problems() -> List[Tuple[Problem, int]]:
-    """The problems of missed_keys(), and their devices. Calls that are no problem of ours, such as of an expanded operand, are left out."""
+    """The problems of missed_keys(), with their devices. Calls that are not problems of ours, for example with an expanded
+    operand, are left out.
+    """
     found = []
     for key in missed_keys():
         try:
@@ -182,12 +191,12 @@ def keys_of(problem: Problem, index: int) -> List[Words]:
 
 
 def _compute(problem: Problem, dtype: str) -> Words:
-    """The type of a key and, of f32, whether torch allows tf32."""
+    """The type of a key and, for f32, whether torch allows tf32."""
     return (_DTYPES[dtype],) if dtype != "f32" else (_DTYPES[dtype], int(problem.attributes.get("compute") == "tf32"))
 
 
 def _keys_of_attention(problem: Problem, index: int) -> List[Words]:
-    """Of those of aten's operators that give an output which lies as the problem's."""
+    """Keys for those of aten's operators whose output has the problem's layout."""
     q, k, v, o = (problem.tensors[name] for name in "qkvo")
     mask, with_lse = problem.attributes["mask"], "lse" in problem.tensors
     if mask not in ("none", "causal"):
@@ -210,7 +219,7 @@ def _output_strides(name: str, q: Tensor, v: Tensor) -> Words:
 
 
 def problem_of(key: Words) -> Tuple[Problem, int]:
-    """The problem that a call of torch is, and its device."""
+    """The problem of a call of torch, and its device."""
     code, number, *rest = key
     name = _NAMES[code]
     dtype = {number: word for word, number in _DTYPES.items()}[number]

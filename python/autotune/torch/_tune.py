@@ -174,7 +174,7 @@ def tune(
     after = {problem: _times(problem, rounds) for problem in problems}
     index = torch.cuda.current_device()
     _verdicts.store((_verdict(problem, index) for problem in problems), _verdicts.device_of(index))
-    refresh()  # active patches read the verdicts
+    refresh()  # so that active patches read the verdicts
     return ModelReport(
         [
             TunedProblem(problem, calls, after[problem]["torch"], before[problem]["ours"], after[problem]["ours"])

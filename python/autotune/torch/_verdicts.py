@@ -22,13 +22,13 @@ from ..problem import Problem, Tensor
 
 class Verdict(NamedTuple):
     problem: Problem
-    in_stream: float  # aten's time over ours
+    in_stream: float  # aten's time / ours
     in_graphs: float
 
 
 @functools.lru_cache(maxsize=None)
 def against() -> str:
-    """What a verdict was won against."""
+    """The versions against which a verdict was won."""
     for name in ("nvidia-cublas", "nvidia-cublas-cu12"):
         try:
             return f"torch {torch.__version__} cublas {importlib.metadata.version(name)}"
@@ -49,7 +49,7 @@ def device_of(index: int) -> str:
 
 
 def store(verdicts: Iterable[Verdict], device: str) -> None:
-    """Raises Error where the database cannot be written."""
+    """Stores verdicts. Raises Error if the database cannot be written."""
     _take_old_file()
     _put([(text_of(each.problem), device, against(), each.in_stream, each.in_graphs) for each in verdicts])
 
@@ -102,7 +102,7 @@ def _joined(numbers: Iterable[int]) -> str:
 
 @functools.lru_cache(maxsize=8192)
 def problem_of(text: str) -> Optional[Problem]:
-    """None for what is no problem: another version's, or another program's."""
+    """Returns None for text that is not a problem, from another version or another program."""
     op, *words = text.split(" ")
     attributes, tensors = {}, {}
     try:
@@ -119,7 +119,7 @@ def problem_of(text: str) -> Optional[Problem]:
 
 
 def _old_file() -> pathlib.Path:
-    """Where verdicts stood before the database had them: a file of lines beside it."""
+    """The file in which verdicts were stored before the database had them: lines, next to the database."""
     database = os.environ.get("AUTOTUNE_DB")
     if database:
         return pathlib.Path(f"{database}.torch.jsonl")
@@ -127,7 +127,7 @@ def _old_file() -> pathlib.Path:
 
 
 def _take_old_file() -> None:
-    """Puts the lines of such a file into the database, once: it is renamed. Lines that cannot be read are left out."""
+    """Adds the lines of such a file to the database, once: the file is then renamed. Lines that cannot be read are left out."""
     try:
         file = _old_file()
         lines = file.read_text().splitlines()

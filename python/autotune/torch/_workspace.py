@@ -17,16 +17,18 @@ from ..handle import Plan
 
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: this thread may allocate while another one captures
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
-_MOST_CAPTURES = 16  # that a plan takes part in at one time; with more, a capture may get memory twice
+_MOST_CAPTURES = 16  # captures that a plan takes part in at once; with more, a capture may get memory twice
 
 
 class Workspace:
-    """The memory of one plan. Leading bytes that the plan wants zero are zeroed when it is made; every launch leaves them so."""
+    """The memory of one plan. Leading bytes that the plan needs to be zero are zeroed when the memory is made; every launch
+    leaves them zero.
+    """
 
     def __init__(self, plan: Plan, index: int):
         self.bytes, self.zero_bytes, self.index = plan.workspace_bytes, plan.workspace_zero_bytes, index
         self._of_stream: Dict[int, torch.Tensor] = {}
-        self._of_capture: Dict[Tuple[int, int], int] = {}  # addresses, by the stream and the number of the capture
+        self._of_capture: Dict[Tuple[int, int], int] = {}  # addresses, by stream and number of the capture
 
     def address(self, stream: int) -> int:
         """Memory for a launch on `stream`, a raw stream of the plan's device."""
@@ -50,7 +52,7 @@ class Workspace:
 
 
 def _allocate(size: int, zero_bytes: int, index: int, stream: Optional[int]) -> torch.Tensor:
-    """Memory that is ready on `stream`, a raw one, or, for a captured graph (None), at once."""
+    """Allocates memory that is ready on the raw stream `stream`, or at once for a captured graph (None)."""
     made: List[torch.Tensor] = []
     failed: List[BaseException] = []
 
@@ -77,12 +79,14 @@ def _allocate(size: int, zero_bytes: int, index: int, stream: Optional[int]) -> 
 
 
 def _stream(raw: int, index: int) -> torch.cuda.Stream:
-    # ExternalStream(0) would be any stream of torch's pool.
+    # ExternalStream(0) would be one of the streams in torch's pool.
     return torch.cuda.ExternalStream(raw, device=index) if raw else torch.cuda.default_stream(index)
 
 
 def _own_stream(index: int) -> torch.cuda.Stream:
-    """A stream that nobody else has: one of torch's pool may be the one that is being captured. REQUIRES: the device is current."""
+    """Makes a stream that nobody else has, because a stream from torch's pool may be the one that is being captured. REQUIRES:
+    the device is current.
+    """
     with _lock:
         if index not in _own_streams:
             raw = ctypes.c_void_p()
