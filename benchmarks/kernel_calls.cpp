@@ -71,7 +71,7 @@ double now_us() {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A way to make the sum.
+// One way to call a kernel that adds the arrays.
 struct Way {
     const char* name;
     std::function<void()> call;
@@ -148,7 +148,7 @@ int run() {
         buffers[2].download(std::as_writable_bytes(std::span(sums)));
         for (std::size_t i = 0; i < sums.size(); ++i) is_right = is_right && sums[i] == 2 * values[i];
     }
-    for (int round = 0; round < kRounds; ++round) {  // in turns, so that all ways see the same machine
+    for (int round = 0; round < kRounds; ++round) {  // the ways alternate, so that all of them see the same machine
         for (std::size_t i = 0; i < ways.size(); ++i) {
             double begun = now_us();
             for (int k = 0; k < kCalls; ++k) {

@@ -36,8 +36,8 @@ constexpr double kNearBest = 1.03;           // a portfolio should be within thi
 constexpr std::size_t kLeastTrials = 8;      // a problem with fewer trials does not count
 constexpr std::size_t kLeastForRegret = 10;  // a median needs at least this many problems
 constexpr std::size_t kOffersTried = 1000;
-constexpr std::size_t kBestOfSpace = 4;    // a random problem adds so many instances to the pool,
-constexpr double kNearBestOfSpace = 1.05;  // except those that are predicted further behind its best than this
+constexpr std::size_t kBestOfSpace = 4;    // instances that a random problem adds to the pool
+constexpr double kNearBestOfSpace = 1.05;  // instances predicted further behind its best than this are not added
 constexpr std::size_t kFewProblems = 30;   // a class with fewer problems also uses configs that serve all classes
 
 struct Options {
@@ -45,7 +45,7 @@ struct Options {
     std::string out, dump, prune, variant, pool, arch = "sm_90a";
     std::size_t count = 48;
     int drawn = 0;  // the number of random problems of a class for which times are predicted
-    int whole = 0;  // so many of those problems add the best of the families' whole spaces to the pool
+    int whole = 0;  // for this many of them, the best configs of whole spaces are added to the pool
 };
 
 Options parse(int count, char** words) {
@@ -124,9 +124,9 @@ class Maker {
     std::vector<Candidate> of_instance_;
     std::map<std::pair<std::string, std::size_t>, bool> serves_;  // by class and instance
     std::vector<Candidate> pool_;
-    std::set<std::string> pooled_;                        // those candidates, as text
-    std::map<std::string, std::vector<Measured>> drawn_;  // by class; the portfolio is also made for these, in addition to
-                                                          // measured problems
+    std::set<std::string> pooled_;  // those candidates, as text
+    // By class; the portfolio is also made for these, in addition to measured problems
+    std::map<std::string, std::vector<Measured>> drawn_;
 };
 
 // Makes a problem of a class key, such as "gemm a=bf16 ... align=16,16,16".
@@ -342,7 +342,8 @@ std::vector<Candidate> Maker::choose(std::vector<const Measured*> problems, cons
     return chosen;
 }
 
-// The loss of the library's choice among the offers, which is the first of its ranking that was tried for the problem.
+// The loss of the library's choice among the offers. The choice is the first candidate in the library's ranking that was tried
+// for the problem.
 double Maker::regret(const Measured& at, const std::vector<Candidate>& offers) const {
     for (const auto& ranked : OfferRanking(catalogue_, at.problem, device_).best(offers, kOffersTried)) {
         if (const auto exact = at.exact.find(ranked.candidate.to_string()); exact != at.exact.end())

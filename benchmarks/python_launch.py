@@ -14,11 +14,11 @@ from unittest import mock
 from autotune import _library
 
 ROUNDS, CALLS = 120, 2000
-ADDRESS = 0x7F00_0000_0000  # abs() of its low word is 0
+ADDRESS = 0x7F00_0000_0000  # an address of which abs() of the low word is 0
 
 
 def nothing(*types):
-    """A C function that takes such arguments and gives 0 for a first one whose low word is 0."""
+    """A C function that accepts such arguments and returns 0 if the low word of the first is 0."""
     function = ctypes.PyDLL("libc.so.6").abs
     function.argtypes, function.restype = types, ctypes.c_int
     return function

@@ -54,15 +54,16 @@ struct Options {
     std::uint64_t seed = 1;
     int problems = 200;
     int threads = 12;
-    double seconds = 1e9;      // no problem is begun after this time
-    std::string instances;     // JSON lines {"family", "config"} of instances to time too, with launch parameters chosen by their
-                               // families
+    double seconds = 1e9;  // no problem is begun after this time
+    // JSON lines {"family", "config"} of instances to time too, with launch parameters chosen by their families
+    std::string instances;
     bool any_launch = false;   // time these also with other launch parameters
-    std::size_t offers = 0;    // time so many kernels of the ranking of the portfolio and the defaults
-    std::size_t search = 0;    // time so many of the kernels that a tune of the whole spaces would try first
-    std::size_t searched = 0;  // do this only for so many problems at the end of the list; 0: for all
+    std::size_t offers = 0;    // time this many kernels of the ranking of the portfolio and the defaults
+    std::size_t search = 0;    // time this many of the kernels that a tune of the whole spaces would try first
+    std::size_t searched = 0;  // do this only for this many problems at the end of the list; 0: for all
     int samples = 5;           // samples of a turn
-    // "zero" or "any": draw only this beta; each layout has one type, and a third of the problems is not aligned.
+    // "zero" or "any": draw problems with this beta only, for training. Each layout then has one type, and a third of the
+    // problems is not aligned.
     std::string trains;
     std::string shapes;  // read problems as words, one per line, as for `autotune sweep --shapes`; empty: draw random ones
     int n = 0, k = 0;    // the extents of one weight matrix that all problems share, stored along K, in bf16; 0: draw random ones

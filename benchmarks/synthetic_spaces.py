@@ -19,10 +19,12 @@ def squared(values, centre, scale):
 
 
 class Space:
-    """Points of `extents`, and the `time` of one: microseconds, why it fails, or None where there is no such point."""
+    """Points of `extents`, and the `time` of a point: microseconds, the reason of a failure, or None if there is no such
+    point.
+    """
 
     def __init__(self, dice):
-        """A space that is the same everywhere needs no dice."""
+        """A space that is the same everywhere needs no random numbers."""
 
 
 class Bowl(Space):
@@ -41,7 +43,9 @@ class Bowl(Space):
 
 
 class Gemm(Space):
-    """4096^3 by tiles: waves, occupancy, shared memory; configs that spill fail, those beyond shared memory do not exist."""
+    """4096^3 in tiles: waves, occupancy, shared memory. Configs that spill fail; configs that exceed shared memory do not
+    exist.
+    """
     extents = (5, 5, 3, 3, 3, 4, 4, 4)  # block_m, block_n, block_k, warps_m, warps_n, stages, swizzle, vec
 
     def time(self, point):
@@ -67,7 +71,7 @@ class Gemm(Space):
 
 
 class ShuffledGemm(Gemm):
-    """The same with the values of each parameter in random order: nothing is next to what is like it."""
+    """The same with the values of each parameter in random order, so that neighbouring values are not alike."""
 
     def __init__(self, dice):
         super().__init__(dice)
@@ -107,7 +111,7 @@ class Pairwise(Landscape):
 
 
 class Needle(Space):
-    """One pair of values halves the time; nothing near it tells."""
+    """One pair of values halves the time, and nothing near it shows this."""
     extents = (8, 8, 8, 8)
 
     def __init__(self, dice):
@@ -119,7 +123,7 @@ class Needle(Space):
 
 
 class Cliff(Space):
-    """Some four points in ten fail, and the best stand at the edge."""
+    """Some four points in ten fail, and the best points are next to failing ones."""
     extents = (8, 8, 8, 8)
 
     def time(self, point):
@@ -144,7 +148,9 @@ class Flags(Space):
 
 
 class Switch(Space):
-    """Through shared memory everything works and most of it is alike; without, it is faster where the block size is a power of two alone."""
+    """With shared memory everything works and most points are alike. Without it, points are faster, but only if the block size
+    is a power of two.
+    """
     extents = (16, 5, 4, 4, 2, 2, 2)  # block_x, block_y, tile_x, tile_y, shared memory, two flags that hardly matter
 
     def time(self, point):
@@ -156,7 +162,7 @@ class Switch(Space):
 
 
 class Deceptive(Space):
-    """A broad basin, and a narrow deeper one far from it."""
+    """A broad basin, and a narrow deeper one far away."""
     extents = (10, 10, 10, 5)
 
     def time(self, point):

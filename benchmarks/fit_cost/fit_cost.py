@@ -28,14 +28,14 @@ MODELS = {
     "gemm/dot_windows": "kernel_templates/gemm/dot_windows/cost.cpp",
 }
 FAMILIES = list(MODELS)
-# What is a unit, an exponent, a fact of the hardware or a rule for ties wherever it stands.
+# Numbers that are units, exponents, facts of the hardware or rules for ties, wherever they are in the source.
 FACTS = {0.006, 1.002, 1.003, 1.01, 1.02, 0.0, 0.125, 0.25, 1 / 6, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0, 128.0, 255.0, 256.0, 1024.0, 2048.0, 4096.0,
          1e3, 1e6}
 NUMBER = re.compile(r"(?<![\w.])(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?![\w.])")
 NAMED = re.compile(r"^( *)constexpr double (k\w+) = ([^;]*);", re.M)
-# What was measured by itself, on products too large to be drawn here or launch by launch.
+# Constants that were measured by themselves: on products too large to be drawn here, or one launch at a time.
 KEPT = re.compile(r"^double power_us\(.*?^}|^ *\.launch_\w+ = [^\n]*", re.M | re.S)
-# What alone may change: the rest of gemm/wgmma's model is that of fp8 too.
+# The only part that may change, because fp8 shares the rest of gemm/wgmma's model.
 OWN = {"gemm/wgmma": re.compile(r"^constexpr Constants kOfHalf = \{.*?\};", re.M | re.S)}
 TABLE = re.compile(r"^constexpr (\w+) (k\w+) = (\{.*?\});", re.M | re.S)
 
@@ -69,7 +69,7 @@ class Source:
         return "".join(parts) + self.text[at:]
 
     def instrumented(self):
-        """Constants become functions, as they are read anew for each set of numbers."""
+        """Replaces constants by functions, because they are read again for each set of numbers."""
         text = self.with_numbers(lambda i: f"fit_cost_numbers[{self.index}][{i}]")
         names = []
 
@@ -106,7 +106,7 @@ class Source:
 
 
 def spelled(value, before):
-    """With three digits, in the form that the number had."""
+    """Writes the number with three digits, in the form that it had."""
     if "e" in before:
         return f"{value:.3e}".replace("e+0", "e").replace("e-0", "e-")
     digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 1
@@ -119,12 +119,15 @@ def spelled(value, before):
     return text
 
 
-# What distinguishes cards of sm_90a, by the bits of their memory's bus. Trials of before a file said its device are of an H200.
+# Properties of cards of sm_90a, by the width of their memory bus in bits. Trials made before files named the device are of an
+# H200.
 DEVICES = {6016: {"l2_mib": 60, "memory_gb_per_s": 4800.0}, 5120: {"l2_mib": 50, "memory_gb_per_s": 3352.0}}
 
 
 def read_trials(paths, least=2):
-    """Rows ((problem, bits of its device's bus), candidate, us, vendor's us, file) of random_gemms --json and of shipped winners."""
+    """Returns rows ((problem, width of its device's bus), candidate, us, vendor's us, file) from random_gemms --json and from
+    shipped winners.
+    """
     rows = []
     for number, path in enumerate(paths):
         for line in open(path, encoding="utf-8"):
@@ -143,7 +146,7 @@ def read_trials(paths, least=2):
                     if "family" in each and each.get("timing"):
                         words = " ".join(f"{name}={value}" for name, value in each["config"].items())
                         rows.append(((key, bus_bits), f'{each["family"]} {words}', each["timing"]["median_us"], None, number))
-    # The same candidate more than once: the median of its times.
+    # A candidate that was tried more than once has the median of its times.
     times = {}
     for key, candidate, us, vendor, number in rows:
         times.setdefault((key, candidate), []).append((us, vendor, number))
@@ -199,7 +202,7 @@ class Models:
         return binary
 
     def ask(self, family, numbers):
-        """Logarithms of what the family's trials are predicted to take."""
+        """Returns the logarithms of the predicted times of the family's trials."""
         head = np.array([family, len(numbers)], dtype=np.int64).tobytes()
         self.process.stdin.write(head + np.asarray(numbers, dtype=np.float64).tobytes())
         self.process.stdin.flush()
@@ -217,11 +220,11 @@ def newest_header():
     return max(path.stat().st_mtime for path in (ROOT / "kernel_templates/gemm").rglob("*.h"))
 
 
-# ---- what is judged ----
+# ---- trials of which the predictions are judged ----
 
 
 def choices(models, logs, of=None):
-    """Of each problem: what the kernel predicted fastest loses."""
+    """For each problem: the loss if the kernel that is predicted fastest is chosen."""
     regrets = {}
     order = np.lexsort((logs, models.problem))
     for i in order:
@@ -278,7 +281,7 @@ class Fit:
         self.families = [FAMILIES.index(family) for family in options.family] if options.family else range(len(FAMILIES))
         self.start = [source.values.copy() for source in models.sources]
         self.free = [(family, i) for family in self.families for i in np.flatnonzero(models.sources[family].may_change)]
-        # What no trial depends on stays.
+        # Constants that no trial depends on stay as they are.
         at_start = [models.ask(family, self.start[family]) for family in range(len(FAMILIES))]
         moved = []
         for family, i in self.free:
@@ -306,7 +309,9 @@ class Fit:
         return result
 
     def weights(self, of):
-        """Kernels near the best of their problem count; each problem alike, however many of its kernels were timed."""
+        """Gives kernels near the best of their problem more weight. Each problem has the same total weight, however many
+        kernels were timed.
+        """
         models = self.models
         ratio = models.us / models.best[models.problem]
         weights = np.where(of[models.problem], np.exp(-((ratio - 1) / 0.6)), 0.0)
@@ -316,7 +321,9 @@ class Fit:
         return weights / np.sqrt(total[models.problem]) * 2
 
     def least_squares(self, of, factors=None):
-        """Deviations from each problem's own mean count fully, the mean itself less: it does not choose. Huber's loss."""
+        """Deviations from each problem's own mean count fully. The mean itself counts less, because it does not affect the
+        choice. Huber's loss.
+        """
         models, options = self.models, self.options
         factors = np.zeros(len(self.free)) if factors is None else factors
         weights = self.weights(of)
@@ -361,7 +368,9 @@ class Fit:
         return factors
 
     def of_choice(self, of, factors):
-        """What choosing with probability ~ time^(-1/temperature) loses on average, by gradient descent from the least squares."""
+        """Minimises the average loss of a choice with probability ~ time^(-1/temperature), by gradient descent from the least
+        squares.
+        """
         models, options = self.models, self.options
         regret = np.log(models.us / models.best[models.problem]).clip(0, 1.0)
         inside = of[models.problem]

@@ -1,14 +1,17 @@
 #!/bin/bash
-# The table of models on one GPU, within a time: several models at once, of which one measures while the others compile code.
+# Makes the table of models on one GPU within a given time. Several models run at once: one measures while the others compile code.
 #
-#   benchmarks/models/all_models.sh OUT [NAME[:STEP[:MODE,...[:ROUNDS]]]]...     NAME: of zoo.py; STEP: infer (without it) or train
+#   benchmarks/models/all_models.sh OUT [NAME[:STEP[:MODE,...[:ROUNDS]]]]...
 #
-# With ROUNDS a cell is measured with so many, though there is a result of it: for cells whose interval is too wide.
-# Run it again with the same OUT, or with SEED=FILE (JSON lines of an earlier run), until nothing is missing: what is there is not measured again.
-#   PYTHON=python3            one that has torch, transformers, timm; PYTHONPATH holds the package autotune, or WHEEL=FILE is installed here
-#   SECONDS_IN_ALL=500        nothing is started after it, and what runs then is ended
+# NAME is a model of zoo.py; STEP is infer (the default) or train. ROUNDS measures a cell again, with this many rounds, even if it has
+# a result: use it for cells whose interval is too wide.
+# Run the script again with the same OUT until nothing is missing. Cells that have a result are not measured again. SEED=FILE (JSON
+# lines of an earlier run) gives further results.
+#   PYTHON=python3            a Python with torch, transformers and timm. The package autotune is in PYTHONPATH, or WHEEL=FILE
+#                             installs it.
+#   SECONDS_IN_ALL=500        after this time no model is started, and running ones are ended
 #   JOBS=3 ROUNDS=15 BLOCK=0.06 BUDGET=1s TOTAL_BUDGET=15s TRAIN_BUDGET=25s DEVICE=cuda TINY= (--tiny: for a test of this script)
-# Writes OUT/models.jsonl, OUT/NAME.log and OUT/table.txt, which it prints last, after a list of what is missing and of errors.
+# Writes OUT/models.jsonl, OUT/NAME.log and OUT/table.txt. At the end it prints what is missing, the errors and the table.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 begun=$(date +%s)
@@ -17,7 +20,7 @@ mkdir -p "$out"; out=$(realpath "$out")
 python=${PYTHON:-python3} all=${SECONDS_IN_ALL:-500} device=${DEVICE:-cuda}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# A database and caches of its own, which all models share.
+# All models share a database and caches of their own.
 export XDG_DATA_HOME=$work/data XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state TORCHINDUCTOR_CACHE_DIR=$work/inductor
 export PYTHONUNBUFFERED=1 TORCHINDUCTOR_COMPILE_THREADS=${COMPILE_THREADS:-4} TOKENIZERS_PARALLELISM=false
 unset AUTOTUNE_DB AUTOTUNE_CACHE_DIR
@@ -27,7 +30,7 @@ if [ -n "${WHEEL:-}" ]; then
 fi
 touch "$out/models.jsonl"
 [ -n "${SEED:-}" ] && cat "$SEED" >> "$out/models.jsonl"
-# The order is that of what was never measured first; the longest begin early.
+# Models that were never measured come first, and of these the longest first.
 [ $# -gt 0 ] || set -- mixtral modernbert dinov2 llama3_8b gemma2_9b mistral_7b qwen2_7b phi3_mini whisper_large clip_large flux_block \
   bert_large:train llama3_8b:train vit_large:train bert_large t5_large gpt2_medium vit_large
 

@@ -32,7 +32,7 @@ from ratios import ratios_of
 
 try:
     import autotune.torch as at
-except ImportError:  # torch beside itself still shows what a machine's noise is
+except ImportError:  # without autotune, comparing torch with itself still shows the machine's noise
     at = None
 
 MODES = ("eager", "graph", "compile")
@@ -48,13 +48,15 @@ class Side:
 
 
 def shared_copy(module: torch.nn.Module) -> torch.nn.Module:
-    """A module of its own with the same parameters and buffers: what one side changes in it, the others do not see."""
+    """Makes a module that shares parameters and buffers, so that changes of one side to the module do not affect the others."""
     kept = {id(each): each for each in (*module.parameters(), *module.buffers())}
     return copy.deepcopy(module, kept)
 
 
 def step_of(built: zoo.Built, function: Callable[..., Any], parameters: List[torch.nn.Parameter], trains: bool) -> Callable[[], List[torch.Tensor]]:
-    """A call of the model. It gives its output or, of a training step (forward, a loss, backward), the gradients."""
+    """Makes a call of the model. The call returns the output or, for a training step (forward, a loss, backward), the
+    gradients.
+    """
 
     def infer() -> List[torch.Tensor]:
         with torch.no_grad():
@@ -92,20 +94,20 @@ def row_of(name: str, side: Side, built: zoo.Built, mode: str, trains: bool) -> 
     function = side.code if mode == "compile" and side.code is not None else side.module
     step = step_of(built, function, list(side.module.parameters()), trains)
     with side.context():
-        for _ in range(WARM_CALLS):  # makes plans, and lets what is decided at a first call be decided
+        for _ in range(WARM_CALLS):  # these calls make plans and let torch decide what it decides at first calls
             step()
         return Row(name, captured(step) if mode == "graph" else step, side.context)
 
 
 def relative_error(found: List[torch.Tensor], wanted: List[torch.Tensor]) -> float:
-    """The norm of the difference from the results in f32, over theirs."""
+    """Returns the norm of the difference from the results in f32, divided by the norm of those."""
     difference = sum(float((a.detach().float() - b.to(a.device)).square().sum(dtype=torch.float64)) for a, b in zip(found, wanted))
     whole = sum(float(b.square().sum(dtype=torch.float64)) for b in wanted)
     return (difference / whole) ** 0.5
 
 
 def in_f32(built: zoo.Built, trains: bool) -> List[torch.Tensor]:
-    """Results of the same weights and inputs in f32, on the host where the GPU has no such kernel."""
+    """Returns the results in f32 for the same weights and inputs, computed on the host if the GPU has no such kernel."""
     try:
         return _in_f32(built, trains, next(iter(built.inputs.values())).device)
     except RuntimeError:
@@ -137,12 +139,14 @@ def batches(built: zoo.Built, count: int) -> Iterator[None]:
 
 
 def taken() -> int:
-    """How many calls ran a kernel of ours so far."""
+    """Returns how many calls have run one of our kernels so far."""
     return 0 if at is None else at.status()["taken"]
 
 
 def sides_of(built: zoo.Built, device: str) -> Dict[str, Side]:
-    """The rows' sides. `ours` has the masks of torch*: the same module, and the same compiled code, under the patch."""
+    """Returns the sides of the rows. `ours` has the masks of torch*, and uses the same module and compiled code under the
+    patch.
+    """
     sides = {"torch": Side(built.module), "again": Side(built.module)}
     if at is None:
         return sides
@@ -155,7 +159,7 @@ def sides_of(built: zoo.Built, device: str) -> Dict[str, Side]:
 
 
 def compile_sides(built: zoo.Built, sides: Dict[str, Side], trains: bool) -> None:
-    """Compiles each module once; most of it is the host's work."""
+    """Compiles each module once. The host does most of this work."""
     torch._dynamo.reset()
     codes: Dict[int, Callable[..., Any]] = {}
     for side in sides.values():
@@ -166,7 +170,7 @@ def compile_sides(built: zoo.Built, sides: Dict[str, Side], trains: bool) -> Non
 
 
 def tune(built: zoo.Built, side: Side, trains: bool, options: argparse.Namespace) -> Dict[str, Any]:
-    """Finds winners for the problems of the model, and of its compiled code where it is measured."""
+    """Finds winners for the problems of the model and, if compiled code is measured, of that code."""
     function = side.module if side.code is None else side.code  # a compiled module has no truth value
     for each in side.module.parameters():
         each.grad = None
@@ -219,14 +223,16 @@ def done_before(path: Optional[pathlib.Path]) -> Dict[str, Dict[str, Any]]:
 
 
 class Gpu:
-    """A lock for what uses the GPU: several of these programs may then share one card. While one of them measures, the others compile code."""
+    """A lock for work on the GPU, so that several of these programs can share one card. While one of them measures, the others
+    compile code.
+    """
 
     def __init__(self, path: Optional[pathlib.Path]):
         self._file = None if path is None else open(path, "w")
         self._holders, self._lock = 0, threading.Lock()
 
     def __enter__(self) -> None:
-        with self._lock:  # threads of one program hold it together
+        with self._lock:  # threads of one program hold the lock together
             if self._holders == 0 and self._file is not None:
                 fcntl.flock(self._file, fcntl.LOCK_EX)
             self._holders += 1
@@ -238,7 +244,7 @@ class Gpu:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def guard_triton(self) -> None:
-        """torch.compile races variants of its kernels at their first call: these races need the GPU for themselves too."""
+        """At their first call, torch.compile's kernels race their variants. These races also need the GPU alone."""
         if self._file is None:
             return
         from torch._inductor.runtime.triton_heuristics import CachingAutotuner
@@ -344,7 +350,7 @@ def main() -> int:
         results.append({**result, "versions": common, "rounds": options.rounds, "block_s": options.block})
         print(report.line(results[-1]), flush=True)
         if options.out is not None:
-            with open(options.out, "a", buffering=1 << 20) as file:  # one write, as other programs append lines too
+            with open(options.out, "a", buffering=1 << 20) as file:  # in one write, because other programs append lines too
                 file.write(json.dumps(results[-1]) + "\n")
 
     gpu = Gpu(options.lock)

@@ -20,7 +20,7 @@ class Row:
 
 def _block_ms(row: Row, calls: int, device: torch.device) -> float:
     with row.context():
-        row.run()  # what entering the context costs the first call is no part of the block
+        row.run()  # a block does not include the extra cost of the first call in a context
         if device.type != "cuda":
             began = time.perf_counter()
             for _ in range(calls):
@@ -37,7 +37,7 @@ def _block_ms(row: Row, calls: int, device: torch.device) -> float:
 
 
 def time_rows(rows: List[Row], device: torch.device, rounds: int, block_s: float, seed: int = 1) -> Times:
-    """Milliseconds a call of each row, one value a round."""
+    """Returns, for each row, milliseconds per call, with one value for each round."""
     calls = {row.name: max(1, math.ceil(block_s * 1000 / max(_block_ms(row, 3, device), 1e-3))) for row in rows}
     shuffled, order = random.Random(seed), list(rows)
     times: Times = {row.name: [] for row in rows}

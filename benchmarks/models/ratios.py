@@ -4,13 +4,13 @@ import math
 import statistics
 from typing import Dict, List, Tuple
 
-Times = Dict[str, List[float]]  # of each row, one value a round
+Times = Dict[str, List[float]]  # by row, one time for each round
 
 
 def interval(values: List[float], confidence: float = 0.95) -> Tuple[float, float, float]:
-    """The median and an interval of it from the order of the values alone: noise of a machine is not normal.
-
-    Its ends are values of ranks between which the median lies with at least `confidence`; with fewer than six values the least and the largest.
+    """Returns the median and an interval of it that uses only the order of the values, because a machine's noise is not
+    normal. Its ends are values of ranks between which the median lies with at least `confidence`; with fewer than six values
+    they are the smallest and the largest.
     """
     ordered, count = sorted(values), len(values)
     rank, below = 0, 0.0
@@ -24,7 +24,9 @@ def interval(values: List[float], confidence: float = 0.95) -> Tuple[float, floa
 
 
 def ratios_of(times: Times) -> Dict[str, Tuple[float, float, float]]:
-    """How many times faster a row is than torch, and ours than torch*: median and interval of the paired blocks."""
+    """Returns how many times as fast as torch each row is, and ours compared with torch*: median and interval of the paired
+    blocks.
+    """
     pairs = [("torch", name) for name in times if name != "torch"]
     if "torch*" in times and "ours" in times:
         pairs.append(("torch*", "ours"))

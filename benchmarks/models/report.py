@@ -14,7 +14,7 @@ def key(result: Result) -> str:
 
 
 def read(paths: List[pathlib.Path]) -> List[Result]:
-    """The newest result of each model, step and mode. A line that a killed run cut short is left out."""
+    """Returns the newest result of each model, step and mode. Skips a line that a killed run left unfinished."""
     found: Dict[str, Result] = {}
     for path in paths:
         for line in path.read_text().splitlines():
@@ -59,7 +59,9 @@ def geometric_mean(values: List[float]) -> float:
 
 
 def _means(results: List[Result]) -> List[str]:
-    """Of each step and mode: geometric means, the same without the best model, the worst low end, and how many low ends are above 1."""
+    """For each step and mode: geometric means, the same without the best model, the smallest low end, and the number of low
+    ends above 1.
+    """
     lines = []
     for step, mode in sorted({(each["step"], each["mode"]) for each in results}):
         for name in _COLUMNS:

@@ -10,11 +10,12 @@ Inputs = Dict[str, torch.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """A model in bf16, its inputs, and how a call takes them."""
+    """A model in bf16, its inputs, and the function that calls it."""
 
     module: torch.nn.Module
     inputs: Inputs
-    call: Callable[[Callable[..., Any], Inputs], torch.Tensor]  # of the module (or what torch.compile made of it): the output that is compared
+    # Calls the module, or what torch.compile made of it, and returns the output that is compared
+    call: Callable[[Callable[..., Any], Inputs], torch.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _bert(device: torch.device, rows: int, length: int, layers: int, width: int,
         hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=inner, vocab_size=vocabulary,
     )
     inputs = {"input_ids": _ids(device, vocabulary, rows, length)}
-    if padded:  # a quarter of the tokens on average
+    if padded:  # a quarter of the tokens are padding on average
         lengths = torch.linspace(length // 2, length, rows, device=device).long()
         inputs["attention_mask"] = (torch.arange(length, device=device)[None, :] < lengths[:, None]).long()
     return Built(module, inputs, _by_name)
@@ -119,11 +120,11 @@ def _decoder(
 
 
 def _decode(device: torch.device, rows: int, past: int, **options: Any) -> Built:
-    """One more token for each of `rows` sequences, behind `past` tokens in a static cache."""
+    """Decodes one more token for each of `rows` sequences, after `past` tokens in a static cache."""
     import transformers
 
     built = _decoder(device, "LlamaForCausalLM", "LlamaConfig", rows=rows, length=past, **options)
-    caches: Dict[int, Any] = {}  # by model: rows of the benchmark have one each
+    caches: Dict[int, Any] = {}  # by model, because each row of the benchmark has its own
 
     def call(function: Callable[..., Any], inputs: Inputs) -> torch.Tensor:
         module = getattr(function, "_orig_mod", function)
@@ -133,7 +134,7 @@ def _decode(device: torch.device, rows: int, past: int, **options: Any) -> Built
             with torch.no_grad():
                 module(input_ids=inputs["past"], past_key_values=cache, use_cache=True)
         for layer in cache.layers:
-            layer.cumulative_length.fill_(past)  # each call is the same token
+            layer.cumulative_length.fill_(past)  # each call computes the same token
         return _first(function(input_ids=inputs["input_ids"], past_key_values=cache, use_cache=True))
 
     past_ids = built.inputs["input_ids"]
@@ -180,7 +181,7 @@ def _clip_vision(device: torch.device, rows: int, image: int, patch: int, layers
 
 
 class _Stream(torch.nn.Module):
-    """What text and image have each of their own in a block of FLUX's shape."""
+    """The modules that text and image each have for themselves in a block like FLUX's."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -204,7 +205,7 @@ class _Stream(torch.nn.Module):
 
 
 class DoubleStreamBlock(torch.nn.Module):
-    """A block of a diffusion transformer of FLUX's shape: text and image have weights of their own and attend together, with RoPE."""
+    """A block of a diffusion transformer like FLUX's: text and image have separate weights and attend together, with RoPE."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -298,7 +299,7 @@ MODELS: Dict[str, Entry] = {
         _clip_vision, dict(rows=32, image=224, patch=14, layers=24, width=1024, heads=16, inner=4096), dict(rows=2, image=28, patch=14, layers=1, width=64, heads=2, inner=128)
     ),
     "flux_block": Entry(_flux, dict(rows=1, text=512, image=4096, width=3072, heads=24), dict(rows=2, text=8, image=16, width=64, heads=2)),
-    # Second forms of the same models.
+    # Second forms of models above.
     "bert_large_padded": Entry(_bert, dict(_BERT, padded=True), dict(_TINY_TEXT, inner=128), is_variant=True),
     "gpt2_medium_24": Entry(_gpt2, dict(_GPT2, layers=24), dict(_TINY_TEXT, vocabulary=131), is_variant=True),
     "llama3_decode_1": Entry(_decode, dict(_DECODE, rows=1), _TINY_DECODE, is_variant=True),

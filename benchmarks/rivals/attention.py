@@ -35,8 +35,8 @@ class Problem(NamedTuple):
     size: int
     causal: bool
     dtype: torch.dtype = torch.bfloat16
-    value_size: int = 0  # 0: as `size`
-    rise: int = 0  # of a row's scores, from its first key to its last
+    value_size: int = 0  # 0: the same as `size`
+    rise: int = 0  # how much a row's scores rise from its first key to its last
 
     def value_columns(self):
         return self.value_size or self.size
@@ -101,9 +101,9 @@ SETS = {
     "order": [square(4, 16, 4096, 128, causal, rise=rise) for causal in (False, True) for rise in (4096, -4096)],
 }
 SETS["tf32"] = SETS["f32"]
-FOOTPRINT = 4 * 60 << 20  # bytes of all sets
+FOOTPRINT = 4 * 60 << 20  # bytes of all sets together
 GRAPH_US = 8000
-MOST_RATE = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 3e7}  # FLOPs a microsecond
+MOST_RATE = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 3e7}  # FLOPs per microsecond
 MOST_BYTES = 4.6e6  # a microsecond
 
 
@@ -119,7 +119,7 @@ def by_backend(backend, problem):
 
 def contenders(name, problem, others):
     backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-    if name == "lengths":  # many, and FlashAttention-2 is the slowest
+    if name == "lengths":  # there are many lengths, and FlashAttention-2 is the slowest
         del backends["flash"]
     if problem.dtype is torch.float32:
         backends = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
@@ -143,7 +143,7 @@ class Race:
         small = torch.zeros(132 * 256, device="cuda")
         functions = contenders(name, problem, others)
         right = functions["ours"](*sets[0])
-        self.sets = sets  # the graphs' own references are addresses
+        self.sets = sets  # keeps the tensors alive, because graphs only have their addresses
         self.graphs, self.times = {}, {}
         call_us = max(problem.flops() / MOST_RATE[problem.dtype], problem.kv_bytes() / MOST_BYTES, 3)
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (call_us * len(sets))))
@@ -161,7 +161,7 @@ class Race:
 
     def graph(self, sets, small, function):
         def all_calls():
-            if self.fa3 is not None:  # in every graph, for the same fillers in all
+            if self.fa3 is not None:  # is launched in every graph, so that all graphs have the same fillers
                 self.fa3.begin()
             for i in range(self.calls):
                 small.add_(1.0)
@@ -204,7 +204,7 @@ def write_csv(path, rows):
 
 
 def warmed(races, seconds):
-    """Puts the card under load for this long."""
+    """Keeps the card under load for this long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         for race in races:
@@ -213,8 +213,8 @@ def warmed(races, seconds):
 
 
 def raced(name, options, others):
-    """Rows of one set, whose tensors are gone before the next one's."""
-    together = name in ("seven", "decode")  # in turns with each other; longer sets have one problem's tensors at a time
+    """Returns the rows of one set. Its tensors are freed before those of the next set are made."""
+    together = name in ("seven", "decode")  # these problems alternate; in longer sets only one problem's tensors exist at a time
     races = []
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     for problem in SETS[name]:
@@ -246,7 +246,7 @@ def main():
     rows = []
     others = {"fa3": FlashAttention3(options.fa3)} if options.fa3 else {}
     if options.triton:
-        from triton_attention import TritonAttention  # its compiler takes seconds to load
+        from triton_attention import TritonAttention  # imported here, because its compiler takes seconds to load
 
         others["triton"] = TritonAttention()
     for name in options.set or ["seven"]:

@@ -41,7 +41,7 @@ SETS = {  # batch, heads, length, size, causal
     ),
     "lengths": tuple(
         (16384 // length, 16, length, size, causal)
-        for length in (512, 2048, 8192, 16384, 1024, 4096)  # what --seconds leaves out is missing in all curves
+        for length in (512, 2048, 8192, 16384, 1024, 4096)  # lengths that --seconds leaves out are missing in all curves
         for size in (128, 64)
         for causal in (True, False)
     ),
@@ -58,7 +58,7 @@ def apart(ours, right):
 
 
 class Set:
-    """Inputs of one call, what cuDNN's forward made of them, and room for the gradients."""
+    """Inputs of one call, the results of cuDNN's forward pass for them, and memory for the gradients."""
 
     def __init__(self, problem):
         batch, heads, length, size, self.causal = problem
@@ -152,14 +152,14 @@ def flash_attention3(library, first, deterministic):
 
 
 def in_triton(first):
-    from triton_attention_bwd import TritonAttentionBackward  # its compiler takes seconds to load
+    from triton_attention_bwd import TritonAttentionBackward  # imported here, because its compiler takes seconds to load
 
     made = TritonAttentionBackward(first, first.causal)
     return made, {"configs": (made.config_of_keys, made.config_of_queries)}
 
 
 def contenders(options, fa3):
-    """What makes each; the first is what the others are compared with."""
+    """Returns the contestants' functions; the others are compared with the first."""
     every = {
         "cudnn any": torchs_cudnn,
         "any": lambda first: ours(first, "any"),
@@ -191,7 +191,7 @@ class Race:
         self.sets = sets = [Set(problem) for _ in range(max(2, math.ceil(FOOTPRINT / (8 * batch * heads * length * size * 2))))]
         self.small = torch.zeros(132 * 256, device="cuda")
         self.calls = len(sets) * max(1, math.ceil(GRAPH_US / (flops(problem) / 5e8 * len(sets))))
-        self.runs, right = {}, None  # graphs know addresses: what they use stays in sets and runs
+        self.runs, right = {}, None  # graphs only have addresses, so `sets` and `runs` keep the tensors alive
         for name, make in makers.items():
             try:
                 run, self.facts[name] = make(sets[0])
@@ -202,7 +202,7 @@ class Race:
                 self.facts[name]["repeats"] = all(map(torch.equal, run(sets[0]), first))
                 assert self.facts[name]["error"] < 2e-2, f"{problem}: {name} is off by {self.facts[name]['error']}"
                 self.graphs[name] = self.graph(sets, run)
-            except Exception as error:  # a rival that is not installed or refuses the problem
+            except Exception as error:  # the rival is not installed or refuses the problem
                 print(problem, name, "FAILED", repr(error)[:200], flush=True)
         self.graphs["filler"] = self.graph(sets, None)
         self.times = {name: [] for name in self.graphs}
@@ -237,7 +237,7 @@ class Race:
 
 
 def save_table(name, rows, path):
-    """As attention.py's, for attention_plot.py."""
+    """Writes the table in the form of attention.py, for attention_plot.py."""
     if not path:
         return
     table = []
@@ -280,7 +280,7 @@ def raced(options):
 
 
 def strict(options):
-    """Forward and backward of f32, as a model runs them."""
+    """Forward and backward pass in f32, as in a model."""
     torch.backends.cuda.matmul.allow_tf32 = False
     rows = []
     for size in (64, 128):

@@ -20,7 +20,7 @@ HEADS, TOKENS = 16, 16384
 
 
 def packed(function, lengths, size):
-    """A call on new tensors [rows, heads, size], [rows, heads, size], ... and the offsets."""
+    """Returns a call on new tensors [rows, heads, size], [rows, heads, size], ... and the offsets."""
     tensors = [torch.randn(TOKENS, HEADS, size, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
     offsets = torch.tensor([sum(lengths[:i]) for i in range(len(lengths) + 1)], device="cuda", dtype=torch.int32)
     return lambda: function(*tensors, offsets, max(lengths), size**-0.5)

@@ -11,7 +11,7 @@ import sys
 
 WIDTH, HEIGHT, LEFT, TOP, GAP = 400, 260, 56, 44, 70
 PEAK = 989  # TFLOP/s of an H200's tensor cores in bf16
-CURVES = {  # columns of the table: colour, what it is
+CURVES = {  # by column of the table: colour and name
     "ours": ("#c0392b", "autotune"),
     "any": ("#c0392b", "autotune"),
     "same_bits": ("#e59866", "autotune, same bits"),

@@ -22,7 +22,7 @@ class GemmProblem(ctypes.Structure):
 
 
 def find_library(root):
-    """The library of the first build folder that has one, or None."""
+    """Returns the library of the first build folder that has one, or None."""
     for build in ("portable", "release"):
         path = pathlib.Path(root) / "build" / build / "src" / "runtime" / "libautotune.so"
         if path.exists():
@@ -31,7 +31,7 @@ def find_library(root):
 
 
 class Library:
-    """A handle with the set-up of the `autotune` command: its database, its cache of compiled kernels."""
+    """A handle with the settings of the `autotune` command: its database and its cache of compiled kernels."""
 
     def __init__(self, path):
         self.c = ctypes.CDLL(str(path))
@@ -50,16 +50,20 @@ class Library:
         return self.c.autotune_version_string().decode()
 
     def add_plan(self, length, dtype, align=16):
-        """`align`: bytes that the address of each operand is a multiple of."""
+        """`align`: the address of each operand is a multiple of this many bytes."""
         return AddPlan(self, length, dtype, align)
 
     def gemm_plan(self, shape, dtype, layout):
-        """C = A B, beta = 0, f32 sums, dense rows; `shape` is (m, n, k), `layout` two letters as in `autotune --layout`."""
+        """C = A B with beta = 0, f32 sums and dense rows; `shape` is (m, n, k), `layout` has two letters as in `autotune
+        --layout`.
+        """
         return GemmPlan(self, shape, dtype, layout)
 
 
 class Plan:
-    """What plans of all ops have. The CUDA context must be current: a first torch call on the GPU makes it so."""
+    """The common part of plans of all ops. REQUIRES: the CUDA context is current, which a first call of torch on the GPU
+    ensures.
+    """
 
     def __init__(self, library):
         self.library = library
@@ -85,13 +89,13 @@ class GemmPlan(Plan):
         library.check(library.c.autotune_gemm_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
 
     def workspace_bytes(self):
-        """Bytes that a call needs; zeroed before the first."""
+        """Bytes that a call needs; they must be zero before the first call."""
         size = ctypes.c_size_t()
         self.library.check(self.library.c.autotune_plan_workspace(self.raw, ctypes.byref(size)))
         return size.value
 
     def run(self, a, b, c, workspace, stream):
-        """Enqueues C = A B; addresses, and `workspace` as (address, bytes)."""
+        """Enqueues C = A B. Operands are addresses, and `workspace` is (address, bytes)."""
         one, zero = ctypes.c_float(1), ctypes.c_float(0)
         self.library.check(self.library.c.autotune_gemm(
             self.raw, ctypes.byref(one), ctypes.c_void_p(a), ctypes.c_void_p(b), ctypes.byref(zero), ctypes.c_void_p(c),
@@ -108,7 +112,7 @@ class AddPlan(Plan):
         library.check(library.c.autotune_add_plan(library.handle, ctypes.byref(problem), ctypes.byref(self.raw)))
 
     def call(self, a, b, c, stream):
-        """A function of no arguments that enqueues c = a + b. Arguments are turned into C once, here."""
+        """Returns a function without arguments that enqueues c = a + b. Arguments are converted for C once, here."""
         function = self.library.c.autotune_add
         arguments = (self.raw, *(ctypes.c_void_p(x) for x in (a, b, c, stream)))
 

@@ -6,7 +6,8 @@ COMPUTE_32F, REAL_32F = 68, 0
 TYPES = {"f16": 2, "bf16": 14, "e4m3": 28}
 TRANSPOSE_A, SCALE_OF_A, SCALE_OF_B, FAST_ACCUMULATION = 3, 17, 18, 25  # attributes of a matmul description
 SCALE_MODE_OF_A, SCALE_MODE_OF_B = 31, 32
-SCALE_MODES = {"none": (0, 0), "tensor": (0, 0), "row": (3, 3), "block": (5, 4)}  # of its A, which is our B, and of its B
+# For cuBLASLt's A, which is our B, and for its B
+SCALE_MODES = {"none": (0, 0), "tensor": (0, 0), "row": (3, 3), "block": (5, 4)}
 WORKSPACE_LIMIT = 1         # attribute of a preference
 WORKSPACE_BYTES = 64 << 20
 
@@ -44,10 +45,10 @@ class CublasLt:
         return Product(self, shape, (dtype, dtype), layout, most)
 
     def fp8_product(self, shape, out, scale, is_fast, most=64):
-        """e4m3 in, layout nt. `scale`: none, tensor, row or block; those of blocks without gaps between A's columns."""
+        """e4m3 operands in layout nt. `scale`: none, tensor, row or block; block scales of A have no gaps between columns."""
         first, second = SCALE_MODES[scale]
         attributes = [(FAST_ACCUMULATION, ctypes.c_int8(is_fast))]
-        if scale != "none":  # the heuristics look at whether there is a scale, not at its address
+        if scale != "none":  # the heuristics check whether there is a scale, not its address
             attributes += [(SCALE_OF_A, ctypes.c_uint64(256)), (SCALE_OF_B, ctypes.c_uint64(256)),
                            (SCALE_MODE_OF_A, ctypes.c_int32(first)), (SCALE_MODE_OF_B, ctypes.c_int32(second))]
         return Product(self, shape, ("e4m3", out), "nt", most, attributes)
@@ -85,12 +86,12 @@ class Product:
         self.count = count.value
 
     def set(self, attribute, value):
-        """`value`: of ctypes, in the attribute's own size."""
+        """`value`: a ctypes value with the attribute's size."""
         self.library.check(self.library.c.cublasLtMatmulDescSetAttribute(self.description, attribute, ctypes.byref(value),
                                                                          ctypes.c_size_t(ctypes.sizeof(value))))
 
     def run(self, index, a, b, c, workspace, stream, scales=()):
-        """Enqueues algorithm `index`; addresses. `scales`: of A and B."""
+        """Enqueues algorithm number `index`; operands are addresses. `scales`: those of A and B."""
         for attribute, address in zip((SCALE_OF_B, SCALE_OF_A), scales):
             self.set(attribute, ctypes.c_uint64(address))
         one, zero = ctypes.c_float(1), ctypes.c_float(0)

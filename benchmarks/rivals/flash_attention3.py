@@ -4,7 +4,7 @@ import ctypes
 
 import torch
 
-MOST_CALLS = 4096  # between two calls of begin()
+MOST_CALLS = 4096  # calls that are possible between two calls of begin()
 
 
 class Extents(ctypes.Structure):
@@ -12,7 +12,7 @@ class Extents(ctypes.Structure):
 
 
 class FlashAttention3:
-    """Calls after begin() have counters of their own, so that none is cleared between them, which is what the kernels need."""
+    """Calls after begin() have separate counters, because the kernels need counters that are not cleared between calls."""
 
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
@@ -47,7 +47,7 @@ class BackwardExtents(ctypes.Structure):
 
 
 class FlashAttention3Backward:
-    """Its backward by the library that fa3_backward_library.cu makes."""
+    """FlashAttention-3's backward pass, by the library that fa3_backward_library.cu makes."""
 
     def __init__(self, path):
         self.library = ctypes.CDLL(path)
@@ -55,7 +55,7 @@ class FlashAttention3Backward:
         self.library.fa3_padded_rows.argtypes = [ctypes.c_void_p]
 
     def scratch(self, q, causal, deterministic):
-        """What a call of `q`'s shape needs beside its tensors."""
+        """The memory that a call with `q`'s shape needs besides its tensors."""
         batch, heads, length, size = q.shape
         extents = BackwardExtents(batch, heads, length, size, int(causal), int(deterministic))
         rows = self.library.fa3_padded_rows(ctypes.byref(extents))
@@ -65,7 +65,7 @@ class FlashAttention3Backward:
         return extents, (sums, *vectors, turns)
 
     def __call__(self, tensors, scratch):
-        """`tensors`: q, k, v, o, lse, dO and then dQ, dK, dV, which it writes."""
+        """`tensors`: q, k, v, o, lse, dO, and then dQ, dK, dV, which it writes."""
         extents, room = scratch
         addresses = (ctypes.c_void_p * 13)(*(tensor.data_ptr() for tensor in (*tensors, *room)))
         if self.library.fa3_backward(ctypes.byref(extents), addresses, torch.cuda.current_stream().cuda_stream) != 0:

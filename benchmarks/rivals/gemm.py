@@ -23,7 +23,7 @@ from torch_add import graph_of, interval, race, time_us
 
 TORCH_TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
 OPS = {"hgemm": "f16", "bgemm": "bf16"}
-L2_FOOTPRINTS = 2  # as the tuner has it
+L2_FOOTPRINTS = 2  # the same as in the tuner
 
 
 class Operands:
@@ -46,7 +46,7 @@ class Operands:
         return [lambda a=a, b=b, c=c: torch.mm(a, b.T if self.is_transposed else b, out=c) for a, b, c in self.sets]
 
     def error(self):
-        """Norm of the last results against torch's in f32, relative."""
+        """The norm of the difference from torch's result in f32, relative to the norm of that."""
         a, b, c = self.sets[0]
         right = torch.mm(a.float(), (b.T if self.is_transposed else b).float())
         return ((c.float() - right).norm() / right.norm()).item()
@@ -57,19 +57,19 @@ def current_stream():
 
 
 def quick_us(calls):
-    """Time of one launch, roughly: what chooses among a rival's own configs."""
+    """A rough time of one launch, by which a rival's own configs are chosen."""
     graph, launches = graph_of(calls)
     graph.replay()
     return statistics.median(time_us(graph, launches, 2) for _ in range(3))
 
 
 def fastest(name, choices):
-    """The calls of the choice that is quickest; None if none works."""
+    """Returns the calls of the fastest choice; None if none works."""
     best_us, best, best_label = math.inf, None, None
     for label, calls in choices:
         try:
             us = quick_us(calls)
-        except Exception as error:  # a config that this shape or this card refuses
+        except Exception as error:  # this shape or this card refuses the config
             print(f"# {name} {label}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
             torch.cuda.synchronize()
             continue
@@ -105,10 +105,10 @@ def triton_calls(operands, shape, layout):
     for config in CONFIGS:
         one = TritonProduct(shape, layout, config)
         choices.append(("x".join(map(str, config)), [lambda one=one, a=a, b=b, c=c: one.run(a, b, c) for a, b, c in operands.sets]))
-    for _, calls in choices:  # compiled outside of a capture
+    for _, calls in choices:  # compiles before a graph is captured
         try:
             calls[0]()
-        except Exception:  # `fastest` tells it
+        except Exception:  # fastest() reports the error
             torch.cuda.synchronize()
     return fastest("triton", choices)
 

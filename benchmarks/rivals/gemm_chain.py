@@ -23,7 +23,7 @@ from gemm import current_stream, fastest
 from torch_add import graph_of, interval, race
 
 L2_FOOTPRINTS = 4
-HEURISTICS = 16  # of cuBLASLt that are tried for each product
+HEURISTICS = 16  # number of cuBLASLt's algorithms that are tried for each product
 
 
 class Chain:
@@ -38,10 +38,10 @@ class Chain:
 
         self.rows, self.widths = rows, widths
         self.products = [[(normal(rows, k), normal(n, k), torch.empty(rows, n, device="cuda", dtype=torch.bfloat16)) for _ in range(layers)]
-                         for n, k in widths]  # of each width in every layer
+                         for n, k in widths]  # for each width in every layer
 
     def in_order(self, calls):
-        """`calls` of each width, in the order of the layers."""
+        """Returns `calls` for each width, in the order of the layers."""
         return [call for layer in zip(*calls) for call in layer]
 
     def torch_calls(self):
@@ -73,7 +73,7 @@ class Chain:
         return calls
 
     def error(self):
-        """Of the last results of the first layer, the largest norm relative to torch's in f32."""
+        """The largest of the norms of the first layer's errors, relative to torch's results in f32."""
         errors = []
         for sets in self.products:
             a, b, c = sets[0]
@@ -83,7 +83,7 @@ class Chain:
 
 
 def made_plans(library, shapes):
-    """{shape: plan}, compiled side by side."""
+    """Returns {shape: plan}, compiled in parallel."""
     def make(shape):
         torch.zeros(1, device="cuda")  # makes the context current in this thread
         return shape, library.gemm_plan(shape, "bf16", "nt")

@@ -18,9 +18,9 @@ import autotune
 import torch
 
 TORCH_TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
-L2_FOOTPRINTS = 2  # as the tuner has it
+L2_FOOTPRINTS = 2  # the same as in the tuner
 FILLER_FLOATS = 33792
-MOST_PAIRS, MOST_BYTES = 48, 2**30  # of a graph
+MOST_PAIRS, MOST_BYTES = 48, 2**30  # limits for one graph
 
 
 class Rows:
@@ -36,7 +36,7 @@ class Rows:
         self.pairs = max(2, min(MOST_PAIRS, MOST_BYTES // self.bytes))
 
     def error(self):
-        """Norm of the first answer's first rows against torch's in f64, relative."""
+        """The norm of the error of the first rows, relative to torch's result in f64."""
         right = torch.softmax(self.x[0][:64].double(), -1)
         return ((self.y[0][:64].double() - right).norm() / right.norm()).item()
 
@@ -51,7 +51,7 @@ def plan_of(shape, dtype, has_lse):
 
 
 def ours(rows, plan):
-    """The launch of each set."""
+    """Returns the launch for each set."""
     launches = [plan.bind(x, y, rows.lse) for x, y in zip(rows.x, rows.y)]
     return [lambda launch=launch: launch(torch.cuda.current_stream().cuda_stream) for launch in launches]
 
@@ -82,7 +82,7 @@ def compare(shape, dtype, plan, options):
                    "torch": [lambda x=x, y=y: torch.softmax(x, -1, out=y) for x, y in zip(rows.x, rows.y)],
                    "copy": [lambda x=x, y=y: torch.add(x, 1, out=y) for x, y in zip(rows.x, rows.y)],
                    "filler": []}
-    for calls in contestants.values():  # loaded outside of a capture
+    for calls in contestants.values():  # loads before a graph is captured
         for call in calls[:1]:
             call()
     mine[0]()
@@ -134,7 +134,7 @@ def main():
     for (shape, dtype), plan in zip(problems, plans):
         try:
             row = compare(shape, dtype, plan, options)
-        except Exception as error:  # a shape that this card has no memory for
+        except Exception as error:  # this card has no memory for the shape
             print(f"{'x'.join(map(str, shape)):>14} {dtype:>4}  failed: {str(error).splitlines()[0][:120]}", flush=True)
             continue
         finally:

@@ -21,11 +21,11 @@ import torch
 from autotune_library import Library, find_library
 
 TORCH_TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-L2_FOOTPRINTS = 8       # of a bandwidth-bound problem, as the tuner has it
-MOST_SETS = 1024        # as the tuner has it
-SAMPLE_US = 3000        # that one sample covers at least
+L2_FOOTPRINTS = 8  # for a bandwidth-bound problem, the same as in the tuner
+MOST_SETS = 1024  # the same as in the tuner
+SAMPLE_US = 3000  # one sample covers at least this time
 FILLER_FLOATS = 33_792  # 132 x 256
-HOST_CALLS = 300        # fewer than a stream's queue holds, so that no call waits for the GPU
+HOST_CALLS = 300  # fewer than fit into a stream's queue, so that no call waits for the GPU
 
 
 def elements_of(shape):
@@ -47,7 +47,9 @@ def make_sets(count, dtype, offset):
 
 
 def graph_of(calls, least=20, filler=None):
-    """A graph of all calls in turn, at least `least` of them, each behind the filler if there is one, and how many it holds."""
+    """Makes a graph of all calls in turn, at least `least` of them, each after the filler if there is one. Returns it and the
+    number of calls.
+    """
     repeats = -(-least // len(calls))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
@@ -105,7 +107,7 @@ def compare_kernels(library, shape, word, options):
         stream.synchronize()
         is_equal = torch.equal(c, a + b)
     theirs = [lambda i=i: torch.add(a[i], b[i], out=c[i]) for i in range(len(a))]
-    # A capture has a stream of its own: ours is told which when it begins.
+    # A capture has its own stream, so we pass the stream to our library when the capture begins.
     def on_capture_stream():
         current = torch.cuda.current_stream().cuda_stream
         for i in range(len(a)):
@@ -134,7 +136,7 @@ def compare_kernels(library, shape, word, options):
 
 
 def host_ns(call, batches=30):
-    """Nanoseconds of one call that only enqueues: the median of batches with the GPU idle before each."""
+    """Nanoseconds of a call that only enqueues: the median over batches, each of which starts when the GPU is idle."""
     found = []
     for _ in range(batches):
         torch.cuda.synchronize()
@@ -151,7 +153,7 @@ def compare_hosts(library):
     c = torch.empty_like(a)
     plan = library.add_plan(count, "f32")
     stream = torch.cuda.current_stream().cuda_stream
-    empty = library.c.autotune_version  # looks at no argument
+    empty = library.c.autotune_version  # a function that reads no argument
     calls = {"torch.add(a, b, out=c)": lambda: torch.add(a, b, out=c), "torch.add(a, b)": lambda: torch.add(a, b),
              "autotune_add through ctypes": plan.call(a.data_ptr(), b.data_ptr(), c.data_ptr(), stream),
              "ctypes alone, 5 arguments": bound(empty, [None] * 5),
@@ -162,13 +164,13 @@ def compare_hosts(library):
 
 
 def bound(function, arguments):
-    """A function of no arguments. Those of the other are turned into C once, here."""
+    """Returns a function without arguments. Arguments of the other function are converted for C once, here."""
     arguments = tuple(x if isinstance(x, ctypes.c_uint) else ctypes.c_void_p(x) for x in arguments)
     return lambda: function(*arguments)
 
 
 def empty_launch(stream):
-    """A launch of a kernel without parameters that does nothing, by the driver alone: what no library can go below."""
+    """Launches a kernel without parameters that does nothing, with the driver only. No library can take less time."""
     driver = ctypes.CDLL("libcuda.so.1")
     text = b".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }\n\0"
     module, function = ctypes.c_void_p(), ctypes.c_void_p()

@@ -29,7 +29,7 @@ def attend(sums, total, peak, queries, keys, values, first, begin, end, row, slo
 @triton.jit
 def attention(q, k, v, o, length, slope, size: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, is_causal: tl.constexpr):
     tile = tl.program_id(0)
-    if is_causal:  # the longest rows first
+    if is_causal:  # the longest rows come first
         tile = tl.num_programs(0) - 1 - tile
     first, row = tl.program_id(1) * length, tile * block_q
     queries = q.load([first + row, 0])
@@ -53,7 +53,7 @@ def launch(q, k, v, o, is_causal, config):
 
 
 class TritonAttention:
-    """The config that took least for the first tensors that it saw of a problem; lengths are multiples of 128."""
+    """The config that was fastest for the first tensors of a problem. Lengths are multiples of 128."""
 
     def __init__(self):
         self.chosen = {}

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-# of each pass: rows that a block owns, rows of a tile that it walks, stages, warps
+# For each pass: rows that a block owns, rows of a tile that it walks, stages, warps.
 CONFIGS = [(128, 64, 2, 8), (128, 64, 3, 8), (64, 64, 3, 4)]
 LOG2_E = 1.4426950408889634
 
@@ -68,7 +68,7 @@ def walk_keys(sums, queries, grads, log, delta, k, v, first, begin, end, row, sl
 def of_queries(q, k, v, grad, dq, logs, deltas, length, slope, scale, size: tl.constexpr,
                block_q: tl.constexpr, block_k: tl.constexpr, is_causal: tl.constexpr):
     tile = tl.program_id(0)
-    if is_causal:  # the longest rows first
+    if is_causal:  # the longest rows come first
         tile = tl.num_programs(0) - 1 - tile
     first, row = tl.program_id(1) * length, tile * block_q
     queries, grads = q.load([first + row, 0]), grad.load([first + row, 0])
@@ -83,7 +83,7 @@ def of_queries(q, k, v, grad, dq, logs, deltas, length, slope, scale, size: tl.c
 
 
 class TritonAttentionBackward:
-    """Of one problem, with the config of each pass that took least for the first tensors; lengths are multiples of 128."""
+    """For one problem, with the config of each pass that was fastest for the first tensors. Lengths are multiples of 128."""
 
     def __init__(self, one, is_causal):
         self.is_causal = is_causal

@@ -34,7 +34,7 @@ def product(a, b, c, m, n, k, programs, block_m: tl.constexpr, block_n: tl.const
 
 
 class TritonProduct:
-    """One config for one shape. TMA wants rows of a multiple of 16 bytes."""
+    """One config for one shape. TMA needs rows whose length is a multiple of 16 bytes."""
 
     def __init__(self, shape, layout, config):
         self.shape, self.layout, self.config = shape, layout, config

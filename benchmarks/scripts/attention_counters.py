@@ -23,11 +23,11 @@ from ladder_counters import COUNTERS, in_unit, known_counters, profiled_kernels
 WINNERS = ["4x16x4096x128", "4x16x4096x128,mask=causal", "1x16x16384x128,mask=causal", "2x32x8192x128", "1x16x13312x64,mask=causal",
            "16x16x1024x64,mask=causal", "1x1x13312x64,mask=causal", "1x32x1x128,kv_heads=8,keys=4096", "64x32x1x128,kv_heads=8,keys=4096",
            "1x8x8192x128,dtype=f32", "1x8x8192x64,dtype=f32,mask=causal"]
-COPIES = 3  # of the arrays: more than the L2 holds together, at most shapes
+COPIES = 3  # copies of the arrays, which for most shapes exceed the L2 together
 
 
 class Driver:
-    """The few calls that make a context current, fill memory and bound what is profiled."""
+    """The few driver calls that make a context current, fill memory and mark what is profiled."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -51,7 +51,7 @@ class Driver:
 
 
 class Bf16(bytes):
-    """The bytes of normal values; f32's upper halves."""
+    """The bytes of normal values, which are the upper halves of f32 values."""
 
 
 def normal_values(dtype, count=1 << 20):
@@ -71,7 +71,7 @@ def described(text):
 
 
 def run(texts):
-    import autotune  # the process that ncu starts needs it alone
+    import autotune  # imported here, because only the process that ncu starts needs it
 
     driver, tables = Driver(), {}
     for text in texts:
@@ -103,7 +103,7 @@ def run(texts):
 
 
 def profiled(texts, counters):
-    """What the run said of each problem, and {counter: (value, unit)} of each kernel."""
+    """Returns the run's output for each problem, and {counter: (value, unit)} for each kernel."""
     metrics = ",".join(name + reduction for name, reduction, _, _ in counters)
     command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv",
                "--kernel-name", "regex:^attention_[a-z_]+_[0-9a-f]{16}$", "--metrics", metrics, sys.executable, __file__, "--run", *texts]

@@ -9,7 +9,7 @@ from json_documents import documents
 
 
 def ratio_to_best_rival(table):
-    """Time of the fastest rival over the winner's; None where either has none."""
+    """The fastest rival's time / the winner's; None if either is missing."""
     ratios = [row["ratio_to_first"] for row in table["rows"] if row["family"] is None and row.get("measured") == "rounds"]
     return min(ratios) if ratios and table["first"] == "winner" else None
 
@@ -24,7 +24,7 @@ def main():
         shapes = [line.rstrip("\n") for line in lines if line.strip() and not line.startswith("#")]
     tables = [table for table in documents(options.bench) if "rows" in table]
     for line, table in zip(shapes, tables, strict=True):
-        if not table["problem"]["shape"].endswith(line.split()[0]):  # batches stand before it there
+        if not table["problem"]["shape"].endswith(line.split()[0]):  # in the table a batch comes before the shape
             raise SystemExit(f"behind.py: {options.bench} is not of {options.set}: {line.split()[0]} is {table['problem']['shape']} there")
         ratio = ratio_to_best_rival(table)
         if ratio is None or ratio < options.ahead:

@@ -18,7 +18,7 @@ def spread(generator, *shape):
 
 
 def cancelling(generator, a, b):
-    """The second half of K is the first one with the other sign, but for a thousandth."""
+    """The second half of K repeats the first with the opposite sign, except for a thousandth."""
     half = b.shape[0] // 2
     a[:, half:] = a[:, :half]
     b[half:] = -b[:half] * (1 + torch.randn(b[:half].shape, device="cuda", generator=generator) / 1000)

@@ -106,13 +106,13 @@ def of_torch(problem, sets):
 
 
 class OfCublasLt:
-    """cuBLASLt's algorithms for a problem, on the sets."""
+    """cuBLASLt's algorithms for a problem, on all sets."""
 
     def __init__(self, lt, problem, sets):
         self.product = lt.fp8_product((problem.m, problem.n, problem.k), problem.c, problem.scale, problem.scale != "block")
         self.workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device="cuda")
         self.scales = [list(s.get("scales", [])) for s in sets]
-        if problem.scale == "block" and problem.m != problem.padded_rows:  # it reads them without gaps
+        if problem.scale == "block" and problem.m != problem.padded_rows:  # the kernel reads scales without gaps
             for of_one in self.scales:
                 of_one[0] = of_one[0].t().contiguous()
         self.sets = sets
@@ -132,7 +132,7 @@ class OfCublasLt:
             try:
                 run(0)
                 graph = race.graph(run, 8)
-            except RuntimeError:  # one that this problem or this card refuses
+            except RuntimeError:  # this problem or this card refuses the candidate
                 continue
             us = min(race.replayed_us(graph) for _ in range(4))
             if us < best_us:
@@ -257,7 +257,7 @@ def main():
         import deep_gemm
         libraries["DeepGEMM"] = deep_gemm
     handles = {"ours": autotune.Handle()} | {pin: autotune.Handle(pin=pin) for pin in options.pin}
-    with ThreadPoolExecutor(16) as pool:  # each plan is a compile
+    with ThreadPoolExecutor(16) as pool:  # each plan needs a compilation
         plans = [{name: pool.submit(planned, problem, handle) for name, handle in handles.items()} for problem in options.problems]
         plans = [{name: plan.result() for name, plan in of_one.items()} for of_one in plans]
     results = []

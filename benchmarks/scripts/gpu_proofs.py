@@ -21,7 +21,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOGETHER = {"conformance_gpu_test": 24, "mutants_gpu_test": 24, "overlap_gpu_test": 8, "kernel_templates_gpu_test": 4}
 ALONE = ["faulty_templates_gpu_test", "tuner_gpu_test"]
-VERIFY_PARTS = 2  # each compiles on all cores
+VERIFY_PARTS = 2  # few, because each part compiles on all cores
 
 
 @dataclasses.dataclass
@@ -54,7 +54,7 @@ def test_parts(build, name, shards):
 
 
 def verify_parts(autotune, folder):
-    """Shipped rows dealt over databases, a process for each."""
+    """Distributes the shipped rows over several databases, with one process for each."""
     rows = [line for path in sorted((ROOT / "db/winners").glob("*.jsonl")) for line in path.read_text().splitlines()]
     for part in range(VERIFY_PARTS):
         dealt = folder / f"rows{part}.jsonl"
@@ -65,7 +65,7 @@ def verify_parts(autotune, folder):
 
 
 def verified(text):
-    """How many winners `autotune verify` found right, and its lines of the others."""
+    """Returns how many winners `autotune verify` accepted, and its lines about the others."""
     verdicts = [line.group() for line in re.finditer(r"^\w+ +\w+ \w+=.*", text, re.M)]
     wrong = [line for line in verdicts if not line.startswith("right ")]
     return len(verdicts) - len(wrong), wrong
@@ -105,7 +105,8 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1][len("usage: "):])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/portable")
-    # 45 processes on 16 cores got nowhere: each spins while it waits for its turn on the GPU, and compilers run out of time.
+    # With 45 processes on 16 cores nothing was finished: each process spins while it waits for the GPU, and compilers run out of
+    # time.
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) * 3 // 4))
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--only", nargs="*", default=[])

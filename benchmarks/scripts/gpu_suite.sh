@@ -1,21 +1,23 @@
 #!/bin/bash
-# Every GPU test and benchmark, from prebuilt binaries; builds nothing and needs nothing but them, a driver and NVRTC.
+# Runs every GPU test and benchmark from prebuilt binaries. It builds nothing, and needs only the binaries, a driver and NVRTC.
 #
-#   benchmarks/scripts/gpu_suite.sh OUT [PIECE...]     pieces: doctor tests tune bench host sweep, by default these; and proofs sanitizer speed record regret
-#                                         meter counters families catalogue; and add sets stream longer rivals, which go on from
-#                                         the winners in OUT/suite.db
+#   benchmarks/scripts/gpu_suite.sh OUT [PIECE...]
 #
-# Writes a log, and JSON where a piece has it, for each part into OUT, and prints a short table last. A part that fails is reported
-# and the rest go on. Exit 1 if one failed. The default pieces take a quarter of an hour with nothing compiled, conformance alone six
-# minutes.
+# Pieces that run by default: doctor tests tune bench host sweep. Other pieces: proofs sanitizer speed record regret meter counters
+# families catalogue add sets stream longer rivals. The last five use the winners in OUT/suite.db.
+#
+# Each part writes a log to OUT, and JSON if it has any. A short table is printed at the end. If a part fails, this is reported, the
+# other parts run, and the exit code is 1. With an empty cache the default pieces take a quarter of an hour, of which conformance
+# takes six minutes.
 #   AUTOTUNE_SUITE_BUILD    build folder; default build/portable, else build/release
 #   AUTOTUNE_SUITE_SECONDS  time for everything; default 1200
-#   AUTOTUNE_SUITE_BUDGET   of a tune in `sets`; default 3s
-#   AUTOTUNE_SUITE_LONGER   of a tune in `longer`; default 12s
+#   AUTOTUNE_SUITE_BUDGET   budget of a tune in `sets`; default 3s
+#   AUTOTUNE_SUITE_LONGER   budget of a tune in `longer`; default 12s
 #   AUTOTUNE_SUITE_AHEAD    ratio to the best rival below which `longer` tunes again; default 1.02
 #   AUTOTUNE_SUITE_SETS     sets of benchmarks/sets for `sets`, `stream`, `longer` and `rivals`; default all
-#   AUTOTUNE_SUITE_ROUNDS   of a table of a set; default 12; AUTOTUNE_SUITE_WARM: seconds of load before them; default 0.7
-#   AUTOTUNE_SUITE_BLOCKS   blocks of a second for each row of such a table, with joules a launch; default 0
+#   AUTOTUNE_SUITE_ROUNDS   rounds of a table of a set; default 12
+#   AUTOTUNE_SUITE_WARM     seconds of load before these rounds; default 0.7
+#   AUTOTUNE_SUITE_BLOCKS   blocks of a second for each row of such a table, with joules per launch; default 0
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -31,13 +33,13 @@ autotune=$build/tools/autotune
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# A missing GPU is a failure here, and nothing of this machine's user is touched or reused.
+# A missing GPU is a failure here. Files of this machine's user are neither changed nor reused.
 export AUTOTUNE_REQUIRE_GPU=1 AUTOTUNE_TEST_DATA=$root/tests/data
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export HOME=$home XDG_DATA_HOME=$home/data XDG_CACHE_HOME=$home/cache XDG_STATE_HOME=$home/state
 unset AUTOTUNE_DB AUTOTUNE_CACHE_DIR
-# A wheel's NVRTC, where tools/dev fetched one.
+# NVRTC from a wheel that tools/dev has fetched, if there is one.
 nvrtc=$(find "$root/build/cuda" -name 'libnvrtc.so.*' -print -quit 2>/dev/null)
 if [ -n "$nvrtc" ]; then export AUTOTUNE_NVRTC=${AUTOTUNE_NVRTC:-$nvrtc}; fi
 
@@ -53,7 +55,8 @@ note() { # NAME RESULT MILLISECONDS DETAIL
   echo "gpu-suite: $1: $2 ($3 ms) $4" >&2
 }
 
-# part NAME SECONDS EXPECTED-EXIT COMMAND...: one row of the table; standard output in OUT/NAME.out, errors in OUT/NAME.err.
+# part NAME SECONDS EXPECTED-EXIT COMMAND...: runs one part, which gives one row of the table. Standard output goes to
+# OUT/NAME.out, errors to OUT/NAME.err.
 part() {
   local name=$1 seconds=$2 expected=$3
   shift 3
@@ -78,7 +81,7 @@ part() {
   return 1
 }
 
-# One line worth reading out of a part's output.
+# The most informative line of a part's output.
 summary() {
   grep -hE '^\[  (PASSED|FAILED|SKIPPED) ' "$out/$1.out" 2>/dev/null | head -n 2 | tr '\n' ' ' | cut -c1-80
 }
@@ -92,10 +95,10 @@ piece_tests() {
   done < <(find "$build/tests" -maxdepth 3 -type f -executable \( -name '*gpu_test*' -o -name '*device_test*' \) | sort)
 }
 
-# The same and more, many processes at a time, with every shipped winner's answer: nothing of it is timed.
+# The same tests and more, with many processes at a time, and a check of every shipped winner's result. Nothing is timed.
 piece_proofs() { part proofs 600 0 "$root/benchmarks/scripts/gpu_proofs.py" "$out/proofs" --build "$build"; }
 
-# Every family's named configs on small problems.
+# Runs every family's named configs on small problems.
 piece_sanitizer() {
   local tool
   for tool in memcheck synccheck; do
@@ -103,7 +106,7 @@ piece_sanitizer() {
   done
 }
 
-# The first README command with nothing stored and nothing compiled, and the same again.
+# Runs the first command of the README with an empty database and cache, and then again.
 piece_tune() {
   local problem=(--op hgemm --shape 4096x4096x2048)
   part tune-first 100 0 "$autotune" "${problem[@]}"
@@ -128,7 +131,7 @@ piece_host() {
   done < <(find "$build" -maxdepth 4 -type f -executable -name '*host_cost*' | sort)
 }
 
-# Twelve shapes, killed once after a while, and again to the end: nothing may be tuned twice.
+# Sweeps twelve shapes. The sweep is killed once and then run to the end; it must not tune a shape twice.
 piece_sweep() {
   local sweep=(sweep --op hgemm --shapes "1024:4096:1024x4096x1024,2048,4096" --budget 6s --json)
   stop_signal=KILL part sweep-killed 45 137 "$autotune" "${sweep[@]}"
@@ -138,7 +141,8 @@ piece_sweep() {
   part show 20 0 "$autotune" show --json
 }
 
-# Where the time of a tune goes: nothing compiled, everything compiled, another shape after it, a sweep, and a large problem.
+# Shows how a tune spends its time: with nothing compiled, with everything compiled, for another shape after that, for a sweep,
+# and for a large problem.
 piece_speed() {
   local problem=(--op hgemm --shape 4096x4096x2048 --json)
   AUTOTUNE_CACHE_DIR=$home/cold part speed-cold 100 0 "$autotune" "${problem[@]}" --db "$home/cold.db"
@@ -148,7 +152,7 @@ piece_speed() {
   python3 "$root/benchmarks/scripts/tune_phases.py" "$out"/speed-*.out | tee "$out/phases.txt"
 }
 
-# A subspace of a family of some 400 to 700 configs: COMMAND FAMILY.
+# Runs COMMAND FAMILY for a subspace of each family with some 400 to 700 configs.
 for_each_subspace() {
   "$1" wgmma raster=0 group=8 split_k=1 block_k=64 cluster_n=1 cluster_k=1 pdl=1 prefetch_steps=0 epilogue_stages=2
   "$1" mma raster=0 swizzle_stride=0 split_k=1 smem_swizzle=1 reg_buffers=2 min_blocks=1 split_barrier=0 block_k=32
@@ -160,7 +164,7 @@ subspace() { # FAMILY PIN...: into the array `space`
   for pin in "${@:2}"; do space+=(--param "$pin"); done
 }
 
-# A subspace in full, for replaying strategies on it (tests/data/search_spaces), and a tune of the same subspace.
+# Records a whole subspace, on which strategies can be replayed (tests/data/search_spaces), and tunes in the same subspace.
 record_and_tune() {
   subspace "$@"
   part "record-$1" 200 0 "$autotune" record "${space[@]}" --out "$out/$1_h200.json"
@@ -171,8 +175,8 @@ piece_record() {
   python3 "$root/benchmarks/scripts/meter_report.py" regret "$out"/recorded-tune-*.out -- "$out"/*_h200.json | tee "$out/regret.txt"
 }
 
-# What a search misses: a tune of each subspace, then all of it, whose final rounds the tune's winner is in too. A recorded time is
-# short and of a card at rest; these are raced under load.
+# Shows how much a search misses: tunes in each subspace, then tries all of it. The tune's winner also runs in the final rounds of
+# that. Recorded times are not used, because they are short and from a card at rest; final rounds run under load.
 tune_and_exhaust() {
   subspace "$@"
   part "regret-tune-$1" 60 0 "$autotune" "${space[@]}" --json --db "$home/regret-$1.db"
@@ -182,8 +186,8 @@ tune_and_exhaust() {
 }
 piece_regret() { for_each_subspace tune_and_exhaust; }
 
-# Whether the meter can be believed: equal and slower twins, two tunes of eight shapes, a winner beside the vendor's library in a
-# process of its own.
+# Shows whether the meter can be trusted: equal and slower twins, two tunes of eight shapes, and a winner next to the vendor's
+# library in another process.
 piece_meter() {
   local shapes=1024,2048x2048,4096x1024,4096
   part meter-twins 150 0 "$build/benchmarks/meter_proof"
@@ -191,7 +195,7 @@ piece_meter() {
     part "meter-sweep-$seed" 100 0 "$autotune" sweep --op hgemm --shapes "$shapes" --seed "$seed" --json --db "$home/meter$seed.db"
     part "meter-export-$seed" 20 0 "$autotune" export --db "$home/meter$seed.db"
   done
-  # Winners that differ race: the first tune's, its parameters held, beside the second's.
+  # If two tunes have different winners, the winners race; the first tune's parameters are pinned.
   local duel number=0
   while read -r -a duel; do
     number=$((number + 1))
@@ -203,7 +207,7 @@ piece_meter() {
   python3 "$root/benchmarks/scripts/meter_report.py" fresh "$out/meter-export-1.out" "$out/meter-bench.out" | tee -a "$out/agreement.txt"
 }
 
-# Each family's best named config for the classic 27 shapes, both sums, beside the vendor's.
+# Times each family's best named config for the 27 classic shapes, with both accumulators, next to the vendor's library.
 piece_catalogue() {
   local op
   for op in hgemm hgemm_f16acc; do
@@ -212,16 +216,17 @@ piece_catalogue() {
   done
 }
 
-# The library, whatever of its names was carried here.
+# The library, under whichever of its names it was copied here.
 library=$(find "$build/src/runtime" -name 'libautotune.so*' -type f -print -quit)
 
-# Hardware counters of the ladder of named configs.
+# Hardware counters for the series of named configs.
 piece_counters() { part counters 200 0 python3 "$root/benchmarks/scripts/ladder_counters.py" "$autotune" --json "$out/counters.json"; }
 
-# What these leave goes on where a run before them ended: bring OUT/suite.db back, and name the same OUT.
+# These pieces continue where an earlier run ended: copy OUT/suite.db back, and pass the same OUT.
 suite_db=$out/suite.db
 
-# Whether the search finds, in each family, what is at least as fast as its best named config: both in the same rounds.
+# Checks whether a search in each family finds a config that is at least as fast as the family's best named config, in the same
+# rounds.
 piece_families() {
   local family problem=(--op hgemm --shape 4096x4096x4096)
   for family in simt wmma mma wgmma; do
@@ -232,7 +237,7 @@ piece_families() {
   done
 }
 
-# Op add: a winner for each length that torch is compared at, then the comparison.
+# Op add: tunes a winner for each length at which torch is compared, then compares.
 piece_add() {
   local op
   for op in sadd hadd; do
@@ -245,20 +250,20 @@ piece_add() {
 
 sets=${AUTOTUNE_SUITE_SETS:-classic prefill decode decode_large small adverse}
 
-# All of a set beside the vendor's libraries, sustained, and its plot.
+# Times all problems of a set next to the vendor's libraries, in sustained blocks, and plots them.
 bench_set() {
   part "sets-bench-$1" 400 0 "$autotune" bench --shapes "$root/benchmarks/sets/$1.txt" --winner-only --against cublas,cublaslt \
     --rounds "${AUTOTUNE_SUITE_ROUNDS:-12}" --warm "${AUTOTUNE_SUITE_WARM:-0.7}" --blocks "${AUTOTUNE_SUITE_BLOCKS:-0}" --json \
     --plot "$out/$1.svg" --db "$suite_db"
 }
 
-# Winners that are shipped: a lead of 0.2 % counts.
+# For winners that will be shipped: a lead of 0.2 % counts.
 sweep_shapes() { # PART SECONDS SHAPES BUDGET [FLAG...]
   part "$1" "$2" 0 "$autotune" sweep --shapes "$3" --json --db "$suite_db" --budget "$4" --finalists 16 --tie-gap 0.2 "${@:5}"
 }
 export_winners() { part sets-export 20 0 "$autotune" export --out "$out/winners.jsonl" --db "$suite_db"; }
 
-# Winners for the sets, then the tables.
+# Tunes winners for the sets, then times them.
 piece_sets() {
   local set
   for set in $sets; do
@@ -268,7 +273,7 @@ piece_sets() {
   export_winners
 }
 
-# The winners there are, shipped ones where OUT has no suite.db, beside the vendor's libraries: nothing is tuned.
+# Tunes nothing: times existing winners (shipped ones if OUT has no suite.db) next to the vendor's libraries.
 piece_stream() {
   local set tables=()
   for set in $sets; do
@@ -279,7 +284,7 @@ piece_stream() {
   grep -m "$((${#tables[@]} + 2))" '^|' "$out/ratios.md"
 }
 
-# What is not ahead of every rival in a set's table, tuned once more and longer, then the table again.
+# Tunes again, and longer, the problems of a set's table in which some rival is faster; then makes the table again.
 piece_longer() {
   local set
   for set in $sets; do
@@ -293,7 +298,7 @@ piece_longer() {
   export_winners
 }
 
-# The same beside torch and Triton, which take minutes to tune: name few sets.
+# The same next to torch and Triton, which take minutes to tune: name few sets.
 piece_rivals() {
   local set
   for set in $sets; do

@@ -22,7 +22,7 @@ wmma_m16n16k16_mma4x2_warp2x4_async_offset wmma_m16n16k16_mma4x2_warp2x4_dbuf_as
 wmma_m16n16k16_mma4x2_warp2x4_stage3_swizzle1024 mma_m16n8k16_mma2x4_warp4x4_smem_swizzle_stage4_dsmem
 mma_m16n8k16_mma2x4_warp4x4x2_smem_swizzle_rbuf_stage5_dsmem_swizzle1024 wgmma_coop_128x256x64 wgmma_pingpong_128x128x64""".split()
 
-# Base name of a counter, its reduction, the column's head, the factor to its unit.
+# For each counter: its base name, its reduction, the column's head, and the factor to the column's unit.
 COUNTERS = [
     ("gpu__time_duration", ".sum", "us", None),
     ("sm__cycles_elapsed", ".max", "kcycles", 1e-3),
@@ -44,7 +44,7 @@ COUNTERS = [
 
 
 def known_counters():
-    """The counters of this card that ncu knows, so that one name of another generation does not end everything."""
+    """The counters of this card that ncu knows, because one unknown name would end the whole run."""
     said = subprocess.run(["ncu", "--query-metrics", "--query-metrics-mode", "base"], capture_output=True, text=True, check=False)
     names = set(re.findall(r"^(\S+__\S+)", said.stdout, re.MULTILINE))
     if not names:
@@ -53,7 +53,7 @@ def known_counters():
 
 
 def profile(options, config, counters):
-    """{counter: value} of the config's kernel; throws RuntimeError with ncu's last words."""
+    """Returns {counter: value} for the config's kernel. Raises RuntimeError with ncu's last output."""
     command = ["ncu", "--target-processes", "all", "--csv", "--kernel-name", "regex:^gemm_(simt|wmma|mma|wgmma|gemv|dot)_[0-9a-f]{16}$",
                "--launch-skip", "3", "--launch-count", "1", "--metrics", ",".join(name + reduction for name, reduction, _, _ in counters),
                options.autotune, "tune", "--op", options.op, "--shape", options.shape, "--config", config, "--budget", "1s"]
@@ -75,7 +75,9 @@ def profile(options, config, counters):
 
 
 def profiled_kernels(lines):
-    """{"kernel": name, counter: (value, unit)} of each kernel in what `ncu --csv` printed, by ncu's number of the launch."""
+    """Returns {"kernel": name, counter: (value, unit)} for each kernel in the output of `ncu --csv`, by ncu's number of the
+    launch.
+    """
     kernels = {}
     for row in csv.DictReader(io.StringIO("\n".join(line for line in lines if line.startswith('"')))):
         try:

@@ -14,7 +14,7 @@ import sys
 
 from json_documents import documents
 
-TIE_GAP = 0.01  # as the final rounds have it
+TIE_GAP = 0.01  # the same as in the final rounds
 
 
 def extents_of(row):
@@ -26,7 +26,7 @@ def name_of(row):
 
 
 def verdict(first, second, duel):
-    """Whether the tunes agree; `duel` is the side by side table in which their winners raced, if there is one."""
+    """Whether the tunes agree. `duel` is the table of the race between their winners, if there was one."""
     if name_of(first) == name_of(second):
         return "same winner"
     if duel is None:
@@ -89,7 +89,7 @@ def regret(words):
 
 
 def exhausted(paths):
-    """A tune of a space, and one that tried all of it, in whose final rounds the first one's winner ran too."""
+    """Compares a tune of a space with a run that tried the whole space, whose final rounds included the tune's winner."""
     tune, everything = (next(documents(path)) for path in paths)
     raced = {name_of(one): one for one in everything["evidence"]["finalists"] if one.get("family")}
     best = min(raced.values(), key=lambda one: one["ratio"])
@@ -99,7 +99,7 @@ def exhausted(paths):
 
 
 def named(paths):
-    """A side by side table of one family: its tuned winner against the fastest named configs, which raced it."""
+    """A table of one family: its tuned winner and the fastest named configs, which raced together."""
     for table in documents(paths[0]):
         raced = [row for row in table["rows"] if row["measured"] == "rounds" and row["name"] != "winner"]
         best = min(raced, key=lambda row: row["ratio_to_first"])

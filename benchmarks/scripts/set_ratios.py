@@ -13,7 +13,7 @@ import sys
 
 from json_documents import documents
 
-# Beside the rounds that decide: the key of a row, the column's head.
+# Times besides those that decide: the key of a row, and the column's head.
 BESIDE = [("after_itself_us", "after itself"), ("after_trigger_us", "after a trigger"), ("sustained_us", "in blocks"),
           ("joules_per_launch", "joules")]
 Z95 = 1.96
@@ -24,7 +24,7 @@ def timed(row):
 
 
 class Problem:
-    """One table: ours, its rivals, and the better rival's ratio with its interval."""
+    """One table: our row, the rivals, and the ratio to the fastest rival with its interval."""
 
     def __init__(self, table):
         self.shape = table["problem"]["shape"]
@@ -40,7 +40,7 @@ class Problem:
         return self.ours is not None and self.rival is not None
 
     def ratio(self, name):
-        """The better rival's value over ours; None where it was not measured."""
+        """The fastest rival's value / ours; None if it was not measured."""
         values = [row[name] for row in self.rivals if row.get(name)]
         return min(values) / self.ours[name] if values and self.ours.get(name) else None
 

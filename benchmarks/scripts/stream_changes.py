@@ -14,7 +14,7 @@ FEW, MANY = 32, 160
 
 
 class Clock:
-    """The time of one small kernel among others, without what a graph costs."""
+    """The time of one small kernel among others, without the cost of the graph."""
 
     def __init__(self):
         self.stream = torch.cuda.Stream()

@@ -32,7 +32,7 @@ def tool():
 
 
 class Sweeps:
-    """The three sweeps, each with a home of its own."""
+    """The three sweeps, each with its own home."""
 
     def __init__(self, out, shapes, budget):
         self.out, self.shapes, self.home = out, shapes, pathlib.Path(tempfile.mkdtemp())
@@ -58,7 +58,9 @@ class Sweeps:
         return {json.dumps(item["problem"], sort_keys=True): item["winner"] for item in document["items"] if item.get("winner")}
 
     def race(self, line, candidates):
-        """Times of the candidates over that of the first, the winner of "one", all in one process. {} where the race failed."""
+        """Times of the candidates divided by the time of the first, the winner of "one", in one process. {} if the race
+        failed.
+        """
         words = line.split()
         options = dict(word.split("=", 1) for word in words[1:])
         call = [tool(), "bench", "--op", options.pop("op"), "--shape", words[0], "--winner-only", "--json", "--device", "0", "--warm", "0.2",

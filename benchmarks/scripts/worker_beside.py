@@ -27,7 +27,7 @@ from autotune_library import GemmProblem, find_library  # noqa: E402
 
 ROWS = (200, 333, 712, 1000, 1480)
 WEIGHTS = ((1100, 900), (2300, 1030), (3100, 700), (520, 2040), (1816, 1544), (904, 3352))
-BYTES = 64 << 20  # of each operand, enough for all problems
+BYTES = 64 << 20  # bytes of each operand, which suffice for all problems
 
 
 class Options(ctypes.Structure):
@@ -39,7 +39,7 @@ class Options(ctypes.Structure):
 
 
 class Driver:
-    """As much of the CUDA driver as this needs: the primary context of GPU 0, memory, and a wait."""
+    """The part of the CUDA driver that this script needs: the primary context of GPU 0, memory, and a wait."""
 
     def __init__(self):
         self.cuda = ctypes.CDLL("libcuda.so.1")
@@ -55,7 +55,7 @@ class Driver:
             sys.exit(f"{name} returned {code}")
 
     def memory(self, size):
-        """An address of `size` bytes of normal numbers of f16."""
+        """The address of `size` bytes of f16 numbers with a normal distribution."""
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         draw = random.Random(1)
@@ -101,7 +101,7 @@ class Program:
                                                      ctypes.byref(self.zero), self.c, None))
 
     def round(self):
-        """Seconds of the 40 launches and of the 30 products."""
+        """Returns the seconds of the 40 launches and of the 30 products."""
         begun = time.perf_counter()
         for _ in range(40):
             self._run(self.plain, self.control)
@@ -113,7 +113,7 @@ class Program:
         return middle - begun, time.perf_counter() - middle
 
     def tuned(self):
-        """How many of the products run a stored winner."""
+        """Returns how many of the products run a stored winner."""
         count = 0
         for problem in self.problems:
             plan, origin = ctypes.c_void_p(), ctypes.c_int()
@@ -125,7 +125,7 @@ class Program:
 
 
 def phase(program, seconds, options, pauses, on_round=lambda: None):
-    """(moment, seconds of the control, seconds of the products) of each round."""
+    """Returns (moment, seconds of the control, seconds of the products) for each round."""
     rounds, end = [], time.time() + seconds
     while time.time() < end:
         until = min(end, time.time() + options.active)

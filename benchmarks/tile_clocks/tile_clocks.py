@@ -21,7 +21,7 @@ TEMPLATES = HERE.parents[1] / "kernel_templates"
 USUAL = {"symbol": "tile_clocks_kernel", "in_type": "bf16", "out_type": "bf16", "acc_type": "f32", "trans_a": 0, "trans_b": 1, "align_a": 16, "align_b": 16,
          "align_c": 16, "reads_c": 0, "swap_ab": 0, "block_m": 128, "block_n": 256, "block_k": 64, "consumer_warpgroups": 2, "pingpong": 0, "serpentine_k": 0,
          "cluster_m": 2, "cluster_n": 1, "cluster_k": 1, "tma_store": 1, "epilogue_stages": 2, "tma_swizzle": 128, "reduce_kernel": 0, "advance_descriptors": 1, "overlap_epilogue": 0}
-# What stands in the template, and what is put before or after it.
+# A text in the template, and the lines that are put before or after it.
 STAMPS = [
     ("struct Areas {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
     ("    while (schedule.next(work)) {\n        if (pingpong) {", "    Stamps stamps;\n", "before"),
@@ -36,7 +36,7 @@ STAMPS = [
 ]
 
 
-# The same in whole_loop.cuh, which has its place in the text then.
+# The same for whole_loop.cuh, whose text replaces its include.
 WHOLE_INCLUDE = '#include "gemm/wgmma/whole_loop.cuh"\n'
 STAMPS_OF_WHOLE = [
     ("struct Consumer {\n", "__device__ long long* stamps_out;\n" + (HERE / "stamps.cuh").read_text(), "before"),
@@ -54,7 +54,7 @@ STAMPS_OF_WHOLE = [
 
 
 def stamped(text, stamps):
-    """The text with each stamp before or after what stands once in it, or inside: behind its first line."""
+    """The text with each stamp before or after the line that occurs once in it, or inside it, after its first line."""
     for at, stamp, where in stamps:
         if text.count(at) != 1:
             raise SystemExit(f"tile_clocks.py: stands {text.count(at)} times in the template: {at!r}")

@@ -23,7 +23,8 @@ import autotune.torch as at
 
 def calls_of(device):
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    rows, columns, length = (16, 512, 64) if device == "cuda" else (2, 4, 4)  # a host computes in the caller's time
+    # On the CPU the work itself takes time of the caller
+    rows, columns, length = (16, 512, 64) if device == "cuda" else (2, 4, 4)
     x, w = torch.randn(rows, columns, device=device, dtype=dtype), torch.randn(columns, columns, device=device, dtype=dtype)
     bias, out = torch.randn(columns, device=device, dtype=dtype), torch.empty(rows, columns, device=device, dtype=dtype)
     q = torch.randn(2, 4, length, 64, device=device, dtype=dtype)
@@ -56,13 +57,14 @@ def once(call, calls, device):
 
 
 def compare(device, patches, rounds, calls):
-    """Of each call the times of each round, without a patch and with each of `patches`, and what making and removing a patch takes. Each round makes
-    every patch once."""
+    """Returns the times of each call in each round, without a patch and with each of `patches`, and the time to make and
+    remove a patch. Each round makes every patch once.
+    """
     every = calls_of(device)
     sides = {"torch": contextlib.nullcontext, **patches}
     times = {name: {side: [] for side in sides} for name in every}
     switches = {side: [] for side in patches}
-    for turn in range(rounds + 1):  # the first one warms up
+    for turn in range(rounds + 1):  # the first turn warms up
         for side, make in sides.items():
             began = time.perf_counter()
             active = make()
@@ -91,7 +93,8 @@ def rows_of(times):
 
 
 def patches_of(device):
-    operators = ("mm", "bmm", "softmax", "attention") if device == "cuda" else ("mm", "bmm", "softmax")  # a host has no attention of these names
+    # The CPU has no attention operators of these names
+    operators = ("mm", "bmm", "softmax", "attention") if device == "cuda" else ("mm", "bmm", "softmax")
     key = device.upper()
     return {
         "patch()": lambda: at.Patch(operators, key=key, wait=True),
@@ -100,7 +103,7 @@ def patches_of(device):
 
 
 def captures(count):
-    """Bytes of the device that are used more after `count` captures of changing shapes than after the first 20."""
+    """The additional device memory after `count` captures of changing shapes, compared with the first 20 captures."""
     model = torch.nn.Sequential(*(torch.nn.Linear(512, 512, bias=False) for _ in range(4))).cuda().bfloat16()
     with torch.no_grad(), at.patch():
         for index in range(count):
