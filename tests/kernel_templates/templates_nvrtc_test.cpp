@@ -170,7 +170,7 @@ TEST_P(SharedTextTest, HarnessAndReferencesCompileWithoutSpills) {
             const jit::CompileResult result =
                 jit::compile(*nvrtc, no_cache, jit::render_reference(catalogue, *op, distinct[at], target));
             ASSERT_TRUE(result.compiled) << result.failure;
-            EXPECT_EQ(result.rejected, "");
+            EXPECT_EQ(result.rejected, "") << distinct[at].class_key();
         }
     }
 }

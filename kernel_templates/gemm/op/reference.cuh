@@ -150,28 +150,35 @@ __device__ f64 saturated(f64 value) {
 
 __device__ void write_results(const Sums& sums, const Product& shape, const Results& to, const Epilogue& epilogue, const Tolerance& allowed,
                               i64 row0, i64 col0) {
-    // One copy of the code for all elements, because 32 copies compile for 0.8 s longer. Arrays that such a loop indexes live in
-    // memory, so it works on copies.
-    f64 product[rows_per_thread * 4];
-    f32 squares[rows_per_thread * 4], peak[rows_per_thread * 4];
+    // One copy of the code for all elements, because 32 copies compile for 0.8 s longer. Arrays that such loops index live in
+    // memory, so they work on copies. With scales more values live at once, and such loops would spill registers.
+    constexpr int row_copies = scale_mode == 0 ? 1 : rows_per_thread, column_copies = scale_mode == 0 ? 1 : 4;
+    f64 product[rows_per_thread][4];
+    f32 squares[rows_per_thread][4], peak[rows_per_thread][4];
 #pragma unroll
-    for (int at = 0; at < rows_per_thread * 4; ++at) {
-        product[at] = sums.product[at / 4][at % 4];
-        squares[at] = sums.squares[at / 4][at % 4];
-        peak[at] = sums.peak[at / 4][at % 4];
+    for (int i = 0; i < rows_per_thread; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            product[i][j] = sums.product[i][j];
+            squares[i][j] = sums.squares[i][j];
+            peak[i][j] = sums.peak[i][j];
+        }
     }
-#pragma unroll 1
-    for (int at = 0; at < rows_per_thread * 4; ++at) {
-        const i64 row = row0 + row_of(at / 4);
-        const i64 col = col0 + column_of(at % 4);
-        if (row >= shape.rows || col >= shape.cols) continue;
-        const f64 added = shape.beta == 0.0 ? 0.0 : shape.beta * to_f64(to.c[row * shape.ldc + col]);
-        const f64 value = epilogue.biased(shape.alpha * product[at] + added, col);
-        const f64 error = allowed.norm * root_of(squares[at]) + allowed.partial * peak[at] + allowed.input * fabs(added);
-        const f64 stored = saturated(epilogue.scaled(value));
-        to.expected[row * shape.cols + col] = stored;
-        to.bound[row * shape.cols + col] = epilogue.scaled(error) + allowed.value * fabs(stored) + allowed.floor;
-        epilogue.count(value, error);
+#pragma unroll row_copies
+    for (int i = 0; i < rows_per_thread; ++i) {
+#pragma unroll column_copies
+        for (int j = 0; j < 4; ++j) {
+            const i64 row = row0 + row_of(i);
+            const i64 col = col0 + column_of(j);
+            if (row >= shape.rows || col >= shape.cols) continue;
+            const f64 added = shape.beta == 0.0 ? 0.0 : shape.beta * to_f64(to.c[row * shape.ldc + col]);
+            const f64 value = epilogue.biased(shape.alpha * product[i][j] + added, col);
+            const f64 error = allowed.norm * root_of(squares[i][j]) + allowed.partial * peak[i][j] + allowed.input * fabs(added);
+            const f64 stored = saturated(epilogue.scaled(value));
+            to.expected[row * shape.cols + col] = stored;
+            to.bound[row * shape.cols + col] = epilogue.scaled(error) + allowed.value * fabs(stored) + allowed.floor;
+            epilogue.count(value, error);
+        }
     }
 }
 

@@ -22,6 +22,9 @@ namespace {
 // attention/naive on 4x16x4096x128 takes 332 ms of an H200, 700 times the best, and was two thirds of a short search.
 constexpr double kMaxPredictedRatio = 30;
 
+// The best of another family is tried early unless it is predicted slower than the best of all by more than this factor.
+constexpr double kSlowestOther = 3;
+
 std::vector<const Family*> chosen_families(const Catalogue& catalogue, const Problem& problem, const Choice& choice) {
     const std::vector<const Family*> all = catalogue.families_of(problem.op);
     if (choice.families.empty()) return all;
@@ -308,6 +311,25 @@ void Candidates::choose_first(const std::vector<Candidate>& known) {
         };
         const auto found = first_.begin() + static_cast<std::ptrdiff_t>(known_count);
         if (!is_chosen(candidate) && std::none_of(found, first_.end(), is_alike)) first_.push_back(candidate);
+    }
+    put_other_families(ordered, known_count, kSlowestOther * in_front_us);
+}
+
+// Kernels of one family often fail together. So the best candidates of the next families come early, and a short search does not
+// end with failures of one family alone.
+void Candidates::put_other_families(const std::vector<Candidate>& ordered, std::size_t known_count, double slowest_us) {
+    constexpr std::size_t kFirstPlace = 2, kFamilies = 3;
+    std::set<std::string> met;
+    if (first_.size() > known_count) met.insert(first_[known_count].family);
+    std::size_t place = known_count + kFirstPlace;
+    for (const Candidate& candidate : ordered) {
+        if (met.size() > kFamilies || place > first_.size()) return;
+        const auto predicted_us = part(candidate.family)->predict_us(candidate.config);
+        if (!predicted_us || *predicted_us > slowest_us || !met.insert(candidate.family).second) continue;
+        const auto before = std::find(first_.begin(), first_.end(), candidate);
+        if (before != first_.end() && before < first_.begin() + static_cast<std::ptrdiff_t>(place)) continue;
+        if (before != first_.end()) first_.erase(before);
+        first_.insert(first_.begin() + static_cast<std::ptrdiff_t>(place++), candidate);
     }
 }
 

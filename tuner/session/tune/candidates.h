@@ -51,6 +51,7 @@ class Candidates {
     // predicted ones, found from the families' defaults and named configs, and only one of each group of similar ones. They are
     // in the list even if a sample would leave them out. REQUIRES: not listed yet.
     void choose_first(const std::vector<Candidate>& known);
+    void put_other_families(const std::vector<Candidate>& ordered, std::size_t known_count, double slowest_us);
     const std::vector<Candidate>& first() const { return first_; }
     // Throws Error{no_valid_config} like the constructor. REQUIRES: not listed yet.
     void list();
