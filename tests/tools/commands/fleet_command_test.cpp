@@ -34,7 +34,7 @@ TEST(FleetCommand, RefusesWhatCannotBeMeantBeforeItConnects) {
         {{"freeze", "a", "b"}, "'b' is not expected here; `autotune fleet --help` shows how"},
         {{"publish", "prod"}, "autotune fleet publish wants a channel and a label, such as prod 2026-12-01"},
         {{"publish", "prod", "a b"}, "'a b' is no name of a label or channel"},
-        {{"publish", "'; DROP", "a"}, "'''; DROP' is no name of a label or channel"},
+        {{"publish", "'; DROP", "a"}, "''; DROP' is no name of a label or channel"},
         {{"publish", "prod", "a", "b"}, "'b' is not expected here"},
         {{"withdraw"}, "autotune fleet withdraw wants numbers of results, as `autotune fleet list winners` shows them"},
         {{"withdraw", "7"}, "say with --note why the result is withdrawn; it is kept with it"},
