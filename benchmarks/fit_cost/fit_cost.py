@@ -69,7 +69,7 @@ class Source:
         return "".join(parts) + self.text[at:]
 
     def instrumented(self):
-        """Replaces constants by functions, because they are read again for each set of numbers."""
+        """Replaces constants by functions, because their values differ from one set of numbers to the next."""
         text = self.with_numbers(lambda i: f"fit_cost_numbers[{self.index}][{i}]")
         names = []
 
