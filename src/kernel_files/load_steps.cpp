@@ -291,13 +291,9 @@ void Loader::check_kernel_expression(const StepDefinition& step, const KernelFou
     }
     if (!found.is_template && has_list)
         return reading_.fault(place, "kernel '" + found.name + "' is no template; write its name alone");
-    // Commas between the outer < and >.
-    int depth = 0;
-    std::size_t given = has_list ? 1 : 0;
-    for (const char c : arguments) {
-        depth += c == '<' || c == '(' ? 1 : c == '>' || c == ')' ? -1 : 0;
-        if (c == ',' && depth == 1) ++given;
-    }
+    const std::size_t given =
+        has_list ? std::max<std::size_t>(parts_of_list(std::string_view(arguments).substr(1, arguments.size() - 2)).size(), 1)
+                 : 0;
     const std::vector<TemplateParameter>& taken = found.template_parameters;
     const auto needed = static_cast<std::size_t>(
         std::count_if(taken.begin(), taken.end(), [](const TemplateParameter& each) { return !each.is_optional; }));

@@ -43,24 +43,6 @@ std::string_view before(std::string_view text, std::size_t at) {
     return text.substr(0, at);
 }
 
-// The parts of a list between commas that are in no brackets.
-std::vector<std::string> parts_of_list(std::string_view inside) {
-    std::vector<std::string> parts;
-    if (after_blanks(inside, 0) == inside.size()) return parts;
-    parts.emplace_back();
-    int depth = 0;
-    for (const char c : inside) {
-        if (c == '(' || c == '<' || c == '[' || c == '{') ++depth;
-        if (c == ')' || c == '>' || c == ']' || c == '}') --depth;
-        if (c == ',' && depth == 0) {
-            parts.emplace_back();
-        } else {
-            parts.back() += c;
-        }
-    }
-    return parts;
-}
-
 // Behind the '>' that closes the '<' at `open`.
 std::size_t after_angle(std::string_view code, std::size_t open) {
     int depth = 0, round = 0;
@@ -175,6 +157,23 @@ std::vector<KernelFound> kernels_in(std::string_view text) {
         if (body < code.size() && code[body] == '{') all.push_back(found);
     }
     return all;
+}
+
+std::vector<std::string> parts_of_list(std::string_view inside) {
+    std::vector<std::string> parts;
+    if (after_blanks(inside, 0) == inside.size()) return parts;
+    parts.emplace_back();
+    int depth = 0;
+    for (const char c : inside) {
+        if (c == '(' || c == '<' || c == '[' || c == '{') ++depth;
+        if (c == ')' || c == '>' || c == ']' || c == '}') --depth;
+        if (c == ',' && depth == 0) {
+            parts.emplace_back();
+        } else {
+            parts.back() += c;
+        }
+    }
+    return parts;
 }
 
 std::vector<TemplateParameter> template_parameters_in(std::string_view code) {

@@ -31,6 +31,8 @@ struct KernelFound {
 };
 std::vector<KernelFound> kernels_in(std::string_view text);
 
+// The parts of a list between commas that are in no brackets.
+std::vector<std::string> parts_of_list(std::string_view inside);
 // The parameters of all templates that the code declares. REQUIRES: the code has no comments and no directives.
 std::vector<TemplateParameter> template_parameters_in(std::string_view code);
 
